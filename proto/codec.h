@@ -1,0 +1,43 @@
+/* Structs ↔ protobuf bytes: the only place that touches generated code. One envelope a message, in either direction.
+ * Decoding trusts nothing: every index, offset and size is checked against its table before it is handed on, so that whoever reads
+ * the structs may rely on them. All failures are HD_WIRE (malformed) or HD_MEMORY (the arena's cap). */
+#ifndef HD_PROTO_CODEC_H
+#define HD_PROTO_CODEC_H
+
+#include "common/buf.h"
+#include "proto/control.h"
+#include "proto/step.h"
+#include "proto/write.h"
+
+typedef enum hd_message_kind { HD_MESSAGE_STEP = 1, HD_MESSAGE_WRITE, HD_MESSAGE_CONTROL } hd_message_kind;
+
+typedef struct hd_request {
+    uint64_t id; /* matches the reply to it */
+    hd_message_kind kind;
+    union {
+        hd_step_request step;
+        hd_write_request write;
+        hd_control_request control;
+    };
+} hd_request;
+
+typedef struct hd_reply {
+    uint64_t id;
+    hd_message_kind kind;
+    union {
+        hd_step_reply step;
+        hd_write_reply write;
+        hd_control_reply control;
+    };
+} hd_reply;
+
+/* Appends the encoded message to `bytes_out`. Never fails on structs that keep the contracts of their headers. */
+void hd_codec_encode_request(const hd_request *request, hd_buf *bytes_out);
+void hd_codec_encode_reply(const hd_reply *reply, hd_buf *bytes_out);
+/* Everything decoded lives in `arena`; strings are copied there, so `bytes` may go. */
+HD_MUST_USE hd_status hd_codec_decode_request(hd_arena *arena, hd_str bytes, hd_request *request_out);
+HD_MUST_USE hd_status hd_codec_decode_reply(hd_arena *arena, hd_str bytes, hd_reply *reply_out);
+/* Just the id and kind, without decoding the rest: for dropping late replies cheaply. */
+HD_MUST_USE hd_status hd_codec_peek_reply(hd_str bytes, uint64_t *id_out);
+
+#endif
