@@ -34,10 +34,28 @@ typedef struct hd_reply {
 /* Appends the encoded message to `bytes_out`. Never fails on structs that keep the contracts of their headers. */
 void hd_codec_encode_request(const hd_request *request, hd_buf *bytes_out);
 void hd_codec_encode_reply(const hd_reply *reply, hd_buf *bytes_out);
-/* Everything decoded lives in `arena`; strings are copied there, so `bytes` may go. */
+/* Everything decoded lives in `arena`; strings are copied there, so `bytes` may go. Columns of an empty batch are NULL. A reply is
+ * checked as far as it goes by itself; hd_codec_check_reply does what needs the request. */
 HD_MUST_USE hd_status hd_codec_decode_request(hd_arena *arena, hd_str bytes, hd_request *request_out);
 HD_MUST_USE hd_status hd_codec_decode_reply(hd_arena *arena, hd_str bytes, hd_reply *reply_out);
-/* Just the id and kind, without decoding the rest: for dropping late replies cheaply. */
+/* Just the id, without decoding the rest: for dropping late replies cheaply. */
 HD_MUST_USE hd_status hd_codec_peek_reply(hd_str bytes, uint64_t *id_out);
+
+/* What a server needs to route a request (fairly by org, CANCEL at once) without decoding the rest. */
+typedef struct hd_request_head {
+    uint64_t id;
+    hd_message_kind kind;
+    uint64_t org;            /* CREATE_PARTITION: that of the partition; 0 where the request has none */
+    uint64_t query;          /* STEP, CANCEL; else 0 */
+    uint32_t remaining_ms;   /* 0 for CANCEL */
+    hd_control_kind control; /* CONTROL; else 0 */
+} hd_request_head;
+HD_MUST_USE hd_status hd_codec_peek_request(hd_str bytes, hd_request_head *head_out);
+
+/* Does a decoded reply with status OK fit the request? The partitions are those asked, in order; each result answers its step, has a
+ * verdict for each partition (in the order asked), tables that its edges stay within, and the alignment that step.h promises (result
+ * edges start at each frontier node; FACTS and POSTINGS of names give names[i] for frontier node i; MEASURE gives one cos and
+ * is_answered an edge asked). HD_WIRE where not. */
+HD_MUST_USE hd_status hd_codec_check_reply(const hd_step_request *request, const hd_step_reply *reply);
 
 #endif

@@ -12,7 +12,11 @@
  * A shard merges over the partitions it was given; the coordinator merges over shards. Both use the same rules:
  *   event_count, n_live, n_vectors: sums. type: the one with the smallest (type_at_us, type_event).
  *   NEXT by thread: of all candidates for one frontier event the nearest in thread order.
- *   START: the k best over all.                                                                                              */
+ *   START: the k best over all.
+ * Going on after a cut (`resume`): event_count and group_counts are those of the partitions asked *without* a token, whether they
+ * were cut or not; a partition that goes on counts 0, so that the replies' sums are right. `candidates` counts what this request
+ * examined. n_live and n_vectors are given each time.
+ * A result is checked against its request by hd_codec_check_reply; what that demands is the contract. */
 #ifndef HD_PROTO_STEP_H
 #define HD_PROTO_STEP_H
 
