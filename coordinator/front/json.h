@@ -30,6 +30,8 @@ void co_json_double(co_json *json, double x);
 void co_json_bool(co_json *json, bool b);
 void co_json_null(co_json *json);
 void co_json_instant(co_json *json, int64_t us);
+/* One value that is JSON text already (a tool's schema). */
+void co_json_raw(co_json *json, hd_str text);
 /* A value of the language that holds no node (nodes are written by whoever knows them). */
 void co_json_value(co_json *json, const hd_value *value);
 /* Members `key: value` in one go. */
