@@ -9,8 +9,8 @@
 HD_MUST_USE hd_status co_embed(const co_org *org, const hd_str *texts, uint32_t count, float *vectors_out, hd_error *error);
 
 /* The built-in model: hashed word and character n-grams of the NFKC_Casefold text, signed, weighted, unit length. Lexical. The same
- * text gives the same bytes on every machine (integer sums, then one correctly rounded division each). A text without a letter, digit
- * or symbol gives HD_ARGUMENT. */
+ * text gives the same bytes on every machine (integer sums, then one correctly rounded division each). HD_ARGUMENT: nothing but white
+ * space. */
 HD_MUST_USE hd_status co_embed_builtin(hd_arena *arena, hd_str text, uint32_t dimension, float *vector_out);
 
 #endif
