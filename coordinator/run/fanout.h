@@ -53,6 +53,8 @@ bool co_fanout_can_chain(const co_fanout *fanout);
 HD_MUST_USE hd_status co_fanout_run_chain(co_fanout *fanout, const hd_step *steps, uint32_t step_count, hd_step_result *results_out,
                                           co_step_outcome *outcomes_out, uint32_t *count_out);
 
+/* Moves the deadline: the walk stops a little early, so that the rows it found can still be fetched and answered. */
+void co_fanout_set_deadline(co_fanout *fanout, uint64_t deadline_us);
 /* Forgets the snapshots and what was charged, for the one restart after HD_SNAPSHOT_GONE. */
 void co_fanout_restart(co_fanout *fanout);
 /* Tells the shards to stop what they still do for this query. */
