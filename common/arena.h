@@ -22,7 +22,8 @@ void hd_arena_reset(hd_arena *arena);
 /* Uninitialised memory aligned to 16; NULL when the cap is reached. `size` 0 gives a valid pointer. */
 void *hd_arena_alloc(hd_arena *arena, size_t size) __attribute__((alloc_size(2)));
 void *hd_arena_alloc_zero(hd_arena *arena, size_t count, size_t size);
-/* Grows `memory` (the result of an allocation of `size_old`) to `size_new`, in place where it was the last one. */
+/* Grows `memory` (the result of an allocation of `size_old`, or NULL) to `size_new`, in place where it was the last one. NULL when
+ * the cap is reached; the old memory is then as it was. */
 void *hd_arena_grow(hd_arena *arena, void *memory, size_t size_old, size_t size_new);
 size_t hd_arena_bytes_used(const hd_arena *arena);
 
@@ -33,7 +34,7 @@ size_t hd_arena_bytes_used(const hd_arena *arena);
         if (HD_UNLIKELY((out) == NULL)) return HD_MEMORY;                      \
     } while (0)
 
-/* Copies into the arena; the results live as long as it does. On a reached cap: HD_MEMORY. */
+/* Copies into the arena; the results live as long as it does. On a reached cap: HD_MEMORY. The absent string stays absent. */
 HD_MUST_USE hd_status hd_arena_dup(hd_arena *arena, hd_str text, hd_str *copy_out); /* NUL follows the copy, not counted */
 HD_MUST_USE hd_status hd_arena_printf(hd_arena *arena, hd_str *text_out, const char *format, ...) HD_PRINTF(3, 4);
 

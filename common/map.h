@@ -1,5 +1,6 @@
-/* Open-addressing hash maps on the process heap or in an arena: bytes → u32 and 128-bit id → u32. Insert and find only, which is
- * all that interning needs. Single-threaded. Hash: XXH3-64. Keys are borrowed: they must outlive the map. */
+/* Open-addressing hash maps on the process heap or in an arena: bytes → u32 and u64 → u32. Insert and find only, which is all that
+ * interning needs. Single-threaded. Bytes are hashed with XXH3-64. Keys are borrowed: they must outlive the map. A map in an arena
+ * leaves its smaller tables behind when it grows. HD_MAP_NONE is not allowed as a value. */
 #ifndef HD_COMMON_MAP_H
 #define HD_COMMON_MAP_H
 

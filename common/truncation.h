@@ -21,7 +21,8 @@ typedef struct hd_truncations {
     uint32_t count, capacity;
 } hd_truncations;
 
-/* Adds a record, or folds it into one of the same stage, step and cap (the larger `reached` stays). `detail` is copied. */
+/* Adds a record, or folds it into one of the same stage, step and cap (the larger `reached` and the first `detail` stay).
+ * `detail` is copied. */
 HD_MUST_USE hd_status hd_truncations_add(hd_truncations *list, hd_arena *arena, const hd_truncation *record);
 
 #endif
