@@ -36,7 +36,10 @@ typedef struct co_principal {
     uint64_t key;
 } co_principal;
 
-/* Opens or makes `path` (a file). Makes the cluster's admin key at the first start and writes it to `admin_key_path`, mode 0600. */
+/* Opens or makes `path` (a file). Makes the cluster's admin key at the first start and writes it to `admin_key_path`, mode 0600; a key
+ * that stands in that file already (at least CO_ADMIN_KEY_MIN characters) is taken instead. HD_STORE_CORRUPT: not a catalog, or one of
+ * another version; HD_UNAVAILABLE: another process has it open; HD_STORE_IO, HD_STORE_FULL. */
+enum { CO_ADMIN_KEY_MIN = 32, CO_NAME_MAX = 64, CO_DIMENSION_MAX = 4096 };
 HD_MUST_USE hd_status co_catalog_open_local(const char *path, const char *admin_key_path, co_catalog **catalog_out,
                                             hd_error *error);
 void co_catalog_close(co_catalog *catalog);
@@ -52,6 +55,9 @@ void co_org_release(const co_org *org);
 /* All orgs, held each; array in the arena. */
 HD_MUST_USE hd_status co_catalog_list_orgs(co_catalog *catalog, hd_arena *arena, const co_org ***orgs_out, uint32_t *count_out);
 
+/* Names of orgs and keys: 1..CO_NAME_MAX of A-Za-z0-9._-. `what` is "an org" or "a key", for the message. */
+HD_MUST_USE hd_status co_catalog_check_name(hd_str name, const char *what, hd_error *error);
+
 typedef struct co_org_spec {
     hd_str name;         /* 1..64 of A-Za-z0-9._- */
     uint32_t partitions; /* power of two, 1..256 */
@@ -65,7 +71,21 @@ HD_MUST_USE hd_status co_catalog_reserve_ids(co_catalog *catalog, uint32_t count
 /* HD_ALREADY_EXISTS by name. `org_id` and `partition_ids` were reserved. */
 HD_MUST_USE hd_status co_catalog_create_org(co_catalog *catalog, const co_org_spec *spec, uint64_t org_id,
                                             const uint64_t *partition_ids, hd_error *error);
+/* The org and its keys are gone at once; its partitions become drops. */
 HD_MUST_USE hd_status co_catalog_delete_org(co_catalog *catalog, uint64_t org_id, hd_error *error);
+
+/* A partition that some shard may hold and no org has: left of a deleted org, or of one that could not be made whole. It stays listed
+ * until the shard has said that it dropped it. Creating an org lists its partitions here first, and co_catalog_create_org takes them
+ * off in the transaction that makes the org, so that a crash in between leaves nothing behind for good. */
+typedef struct co_drop {
+    uint64_t partition, org, epoch;
+    uint32_t dimension;
+    hd_str shard;
+} co_drop;
+HD_MUST_USE hd_status co_catalog_add_drops(co_catalog *catalog, const co_drop *drops, uint32_t count, hd_error *error);
+HD_MUST_USE hd_status co_catalog_list_drops(co_catalog *catalog, hd_arena *arena, co_drop **drops_out, uint32_t *count_out,
+                                            hd_error *error);
+HD_MUST_USE hd_status co_catalog_forget_drop(co_catalog *catalog, uint64_t partition, hd_error *error);
 
 typedef struct co_key_info {
     uint64_t id;
@@ -73,7 +93,8 @@ typedef struct co_key_info {
     uint32_t roles;
     int64_t created_at_us;
 } co_key_info;
-/* The key's text is given once, here; only its hash is kept. */
+/* The key's text is given once, here; only its hash is kept. `name` is 1..64 of A-Za-z0-9._-, unique within the org. HD_NOT_FOUND: no
+ * such org. */
 HD_MUST_USE hd_status co_catalog_create_key(co_catalog *catalog, uint64_t org_id, hd_str name, uint32_t roles, hd_arena *arena,
                                             uint64_t *id_out, hd_str *key_out, hd_error *error);
 HD_MUST_USE hd_status co_catalog_list_keys(co_catalog *catalog, uint64_t org_id, hd_arena *arena, co_key_info **keys_out,
