@@ -25,11 +25,13 @@
 #include "common/graph.h"
 #include "common/status.h"
 
+enum { HD_STEPS_MAX = 64, HD_DIMENSION_MAX = 4096, HD_START_K_MAX = 1000 }; /* of one chain; of vectors; of START's k */
+
 /* A flat batch of events. Columns that were not asked for are NULL. All memory: the arena of the owner of the batch. */
 typedef struct hd_event_batch {
     uint32_t count;
     hd_str *ids;
-    uint8_t *flags;        /* HD_EVENT_*; always present in results */
+    uint8_t *flags;        /* HD_EVENT_*; always present in results, like the ids */
     int64_t *timestamp_us; /* HD_FACET_TIME */
     int64_t *order_index;  /* HD_FACET_ORDER; valid where HD_EVENT_HAS_ORDER */
     hd_str *threads;       /* HD_FACET_THREAD; valid where HD_EVENT_HAS_THREAD */
@@ -37,7 +39,8 @@ typedef struct hd_event_batch {
     hd_str *summaries;     /* HD_FACET_SUMMARY */
     hd_str *contents;      /* HD_FACET_CONTENT */
     double *scores;        /* START by vector: rounded cosines */
-    float *vectors;        /* HD_FACET_VECTOR: count × dimension; valid where HD_EVENT_HAS_VECTOR */
+    float *vectors;        /* HD_FACET_VECTOR: count × dimension; valid where HD_EVENT_HAS_VECTOR, else zeros */
+    uint32_t dimension;    /* of `vectors`, wherever these are not NULL */
 } hd_event_batch;
 
 enum { HD_EVENT_EXISTS = 1, HD_EVENT_HAS_VECTOR = 2, HD_EVENT_HAS_THREAD = 4, HD_EVENT_HAS_ORDER = 8 };
