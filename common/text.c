@@ -123,16 +123,25 @@ hd_str hd_text_trim(hd_str text) {
     return text;
 }
 
+/* utf8proc drops the default ignorables that are assigned; Unicode reserves more (Default_Ignorable_Code_Point, stable). Those become
+ * a zero width space here, which utf8proc then drops. */
+static utf8proc_int32_t replace_reserved_ignorable(utf8proc_int32_t c, void *unused) {
+    (void)unused;
+    bool is_ignorable = c == 0x2065 || (c >= 0xfff0 && c <= 0xfff8) || (c >= 0xe0000 && c <= 0xe0fff);
+    return is_ignorable ? 0x200b : c;
+}
+
 /* One pass through utf8proc; the result is copied into the arena. HD_ARGUMENT: not valid UTF-8. */
 static hd_status map_text(hd_arena *arena, hd_str text, utf8proc_option_t options, hd_str *mapped_out) {
     utf8proc_int32_t on_stack[STACK_CODE_POINTS], *code_points = on_stack;
     const utf8proc_uint8_t *bytes = (const utf8proc_uint8_t *)text.data;
     utf8proc_ssize_t size = (utf8proc_ssize_t)text.size;
     /* One place more is asked for than is used: reencoding works in place and ends its result with a NUL. */
-    utf8proc_ssize_t count = utf8proc_decompose(bytes, size, code_points, STACK_CODE_POINTS - 1, options);
+    utf8proc_custom_func custom = (options & UTF8PROC_IGNORE) != 0 ? replace_reserved_ignorable : NULL;
+    utf8proc_ssize_t count = utf8proc_decompose_custom(bytes, size, code_points, STACK_CODE_POINTS - 1, options, custom, NULL);
     if (count > STACK_CODE_POINTS - 1) {
         code_points = hd_alloc(((size_t)count + 1) * sizeof(*code_points));
-        count = utf8proc_decompose(bytes, size, code_points, count, options);
+        count = utf8proc_decompose_custom(bytes, size, code_points, count, options, custom, NULL);
     }
     if (count >= 0) count = utf8proc_reencode(code_points, count, options);
     hd_status status = HD_ARGUMENT;
