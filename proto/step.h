@@ -13,9 +13,15 @@
  *   event_count, n_live, n_vectors: sums. type: the one with the smallest (type_at_us, type_event).
  *   NEXT by thread: of all candidates for one frontier event the nearest in thread order.
  *   START: the k best over all.
+ *   NEXT that does not cover the whole org, or was cut, or goes on: every candidate is given, whatever `kinds` says, and an event
+ *   that is both the nearest in the thread (of the partitions asked) and explicit has two edges. Whoever has all candidates lets the
+ *   nearest stand as `thread`, drops the explicit edge to the same event, and only then applies `kinds`. Otherwise the edges are
+ *   final; the same rule changes nothing in them.
  * Going on after a cut (`resume`): event_count and group_counts are those of the partitions asked *without* a token, whether they
  * were cut or not; a partition that goes on counts 0, so that the replies' sums are right. `candidates` counts what this request
- * examined. n_live and n_vectors are given each time.
+ * examined; of several pieces the last one's is_candidates_exact holds. n_live and n_vectors are given each time. In a request where
+ * any partition has a token, one without is taken to be finished already: it is not run and its verdict is COMPLETE. Lists of FACTS
+ * of events (ENTITIES, TAGS) come whole or not at all; one that does not fit in what is left of `scanned` uses that up.
  * A result is checked against its request by hd_codec_check_reply; what that demands is the contract. */
 #ifndef HD_PROTO_STEP_H
 #define HD_PROTO_STEP_H
