@@ -37,7 +37,7 @@ typedef struct sh_tag_mark {
 typedef struct sh_event {
     hd_str id;
     int64_t timestamp_us, order_index;
-    uint8_t flags;                   /* HD_EVENT_HAS_VECTOR | HAS_THREAD | HAS_ORDER */
+    uint8_t flags;                   /* HD_EVENT_EXISTS | HAS_VECTOR | HAS_THREAD | HAS_ORDER */
     uint8_t entity_count, tag_count; /* tags: distinct */
     uint32_t thread;                 /* thread number or SH_NONE */
     uint32_t vector;                 /* row in the vector index, or SH_NONE */
@@ -55,11 +55,13 @@ size_t sh_graph_memory_bytes(const sh_graph *graph);
 
 /* -- writing (writer thread) ---------------------------------------------------------------------------------------------- */
 /* Adds a version born at `sequence`; what the record points to is copied. If a live version of the id exists, it dies at
- * `sequence`. Nothing is seen before sh_graph_publish. */
+ * `sequence`. Nothing is seen before sh_graph_publish. Sequences never go back, and are above the published one. A vector is of the
+ * graph's dimension: the writer has checked it. Beyond 255 distinct entities or tags the rest is left out (tools.md: 64, 32). */
 sh_slot sh_graph_apply_save(sh_graph *graph, const hd_event_record *record, uint64_t record_number, uint64_t sequence);
 /* The live version of `id` dies at `sequence`; false when there is none. */
 bool sh_graph_apply_delete(sh_graph *graph, hd_str id, uint64_t sequence);
-/* Makes everything up to `sequence` visible to views entered from now on, and frees what no reader can hold any more. */
+/* Makes everything up to `sequence` visible to views entered from now on, and frees what no reader can hold any more. The first
+ * call is the end of the load: views of an older sequence are refused. */
 void sh_graph_publish(sh_graph *graph, uint64_t sequence);
 /* The live version of an id for the writer itself (unpublished ones included), or SH_NONE. */
 sh_slot sh_graph_find_live(const sh_graph *graph, hd_str id);
@@ -94,6 +96,11 @@ uint64_t sh_view_entity_count(const sh_view *view, uint32_t entity);
 uint64_t sh_view_tag_count(const sh_view *view, uint32_t tag);
 /* The type given by the earliest visible event (timestamp, id) that gives one; *at_us_out and *event_out say which. False: none. */
 bool sh_view_entity_type(const sh_view *view, uint32_t entity, hd_str *type_out, int64_t *at_us_out, hd_str *event_out);
+
+/* Numbers whose folded name is `folded`, one after the other: `after` is SH_NONE for the first, then the number before. SH_NONE at the
+ * end. Names without a visible event are among them. */
+uint32_t sh_view_find_entity_folded(const sh_view *view, hd_str folded, uint32_t after);
+uint32_t sh_view_find_tag_folded(const sh_view *view, hd_str folded, uint32_t after);
 
 /* A posting list, ascending by slot, dead and unborn ones included: test each with sh_view_is_visible. Lent until leave. */
 typedef struct sh_postings {
@@ -134,6 +141,7 @@ sh_slot sh_view_timeline_next(const sh_view *view, sh_timeline *timeline); /* SH
 /* -- vectors -------------------------------------------------------------------------------------------------------------------- */
 struct sh_vector_index;
 struct sh_vector_index *sh_view_vectors(const sh_view *view);
+uint32_t sh_view_vector_row_end(const sh_view *view); /* rows of the vector index that the view may see are below it */
 uint32_t sh_view_dimension(const sh_view *view);
 
 #endif

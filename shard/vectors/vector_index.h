@@ -31,25 +31,27 @@ typedef struct sh_search {
     const float *query; /* dimension long, not zero */
     uint32_t k;
     uint32_t row_end; /* rows below it are searched */
-    /* Is this slot wanted (visible, in time, not the anchor)? Called for rows that could be among the best, before they count. */
+    /* Is this slot wanted (visible, in time, not the anchor)? Called for rows that could be among the best, before they count.
+     * NULL: all are. */
     bool (*accepts)(void *self, uint32_t slot);
     /* <0 when slot a comes before slot b among equal scores (ids ascending). */
     int (*compare_ties)(void *self, uint32_t a, uint32_t b);
-    /* Asked now and then inside the loop; true stops the search. NULL: never. */
+    /* Asked every few thousand rows; true stops the search. NULL: never. */
     bool (*should_stop)(void *self);
     void *self;
-    const uint32_t *rows; /* NULL: all rows below row_end; else search just these `row_count` rows (a scope) */
+    const uint32_t *rows; /* NULL: all rows below row_end; else just these `row_count` distinct rows (a scope), whatever row_end */
     uint32_t row_count;
-    uint64_t measured_max; /* rows that may be measured (every row searched counts as one, once) */
+    uint32_t row_start; /* position (row, or entry of `rows`) to begin at: the `rows_done` of a search that was stopped; else 0 */
+    uint64_t measured_max; /* rows that may be searched: each counts once, accepted or not */
 } sh_search;
 
 typedef struct sh_search_result {
     sh_hit *hits; /* caller's room for k, filled best first */
     uint32_t hit_count;
-    uint64_t measured;   /* rows searched */
-    bool is_stopped;     /* should_stop or measured_max ended it before the last row */
+    uint64_t measured;   /* rows searched, those that are dead or not accepted included */
+    bool is_stopped;     /* should_stop or measured_max ended it before the last row that is accepted */
     bool is_over_budget; /* … it was measured_max */
-    uint32_t rows_done;  /* rows (positions) searched before it stopped: to resume */
+    uint32_t rows_done;  /* all positions below are searched: what is among the best of all and below is among the hits */
     bool is_approximate;
 } sh_search_result;
 

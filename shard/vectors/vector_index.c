@@ -1,0 +1,404 @@
+/* Vectors of one partition and exact search over them (vector_index.h has the contract).
+ *
+ * A row is kept twice: as floats, and as 8-bit codes of its direction. With v = s·c + r (c the codes, s the largest element / 127,
+ * r what rounding left) and the query q = t·d + u in the same way,
+ *
+ *     q·v = t·s·(d·c) + q·r + u·(s·c),   so   |q·v − t·s·(d·c)| ≤ ‖q‖‖r‖ + ‖u‖(‖v‖ + ‖r‖)
+ *
+ * and over ‖q‖‖v‖:   |cos − (t/‖q‖)(s/‖v‖)(d·c)| ≤ R + U(1 + R)   with R = ‖r‖/‖v‖ of the row, U = ‖u‖/‖q‖ of the query.
+ *
+ * A search goes over the codes, block by block, and gives each row a lower and an upper bound. A row whose upper bound is below the
+ * k-th best lower bound of accepted rows cannot be among the best and is left; the others are candidates. Those that still stand
+ * against the final threshold are measured in double precision and ranked by (rounded cosine, ties). So the answer is that of
+ * measuring every row, and depends neither on the kernel nor on blocks.
+ *
+ * One writer; a row is seen by readers who learned its number from it. Rows stand in bucket arrays and never move. */
+#include "shard/vectors/vector_index.h"
+
+#include <math.h>
+
+#include "common/figure.h"
+#include "shard/buckets.h"
+#include "shard/vectors/kernels.h"
+
+enum {
+    ROWS_BASE_LOG2 = 4,
+    BLOCK_ROWS = 256,      /* rows between two looks at the threshold; their dots and pointers stay in the first-level cache */
+    STOP_ROWS = 4096,      /* codes scanned between two questions whether to stop: some 50 µs at 256 dimensions */
+    STOP_EXACT_ROWS = 512, /* rows measured between two such questions */
+    DIRECT_ROWS_MAX = 384, /* up to here measuring at once is as fast (README.md) */
+};
+
+/* Rounding of the bounds themselves: a handful of float operations on values below 2. */
+#define BOUND_SLACK 2e-6f
+/* Scores are rounded to 10⁻⁶ before they are ranked: two rows closer than that may tie. */
+#define ROUNDING_SLACK 1.1e-6
+
+/* What bounds the cosine of a row, with the codes. */
+typedef struct bound_parts {
+    float scale;    /* s / ‖v‖ */
+    float residual; /* R, rounded up */
+} bound_parts;
+
+typedef struct row_facts {
+    double norm;
+    uint32_t slot;
+} row_facts;
+
+struct sh_vector_index {
+    sh_memory memory;
+    uint32_t dimension;
+    uint32_t stride; /* of codes */
+    const sh_kernels *kernels;
+    atomic_uint row_count;
+    sh_buckets floats; /* dimension floats a row */
+    sh_buckets codes;  /* stride codes a row */
+    sh_buckets bounds; /* bound_parts */
+    sh_buckets facts;  /* row_facts */
+};
+
+/* -- rows -------------------------------------------------------------------------------------------------------------------- */
+
+sh_vector_index *sh_vector_index_new(uint32_t dimension) {
+    sh_vector_index *index = hd_alloc_zero(1, sizeof(*index));
+    sh_memory_init(&index->memory);
+    index->dimension = dimension;
+    index->stride = (dimension + SH_CODES_STRIDE - 1) / SH_CODES_STRIDE * SH_CODES_STRIDE;
+    index->kernels = sh_kernels_best();
+    sh_buckets_init(&index->floats, ROWS_BASE_LOG2, dimension * sizeof(float));
+    sh_buckets_init(&index->codes, ROWS_BASE_LOG2, index->stride);
+    sh_buckets_init(&index->bounds, ROWS_BASE_LOG2, sizeof(bound_parts));
+    sh_buckets_init(&index->facts, ROWS_BASE_LOG2, sizeof(row_facts));
+    return index;
+}
+
+void sh_vector_index_free(sh_vector_index *index) {
+    if (!index) return;
+    sh_buckets_fini(&index->floats, &index->memory);
+    sh_buckets_fini(&index->codes, &index->memory);
+    sh_buckets_fini(&index->bounds, &index->memory);
+    sh_buckets_fini(&index->facts, &index->memory);
+    sh_memory_fini(&index->memory);
+    hd_free(index);
+}
+
+uint32_t sh_vector_index_rows(const sh_vector_index *index) {
+    return atomic_load_explicit(&index->row_count, memory_order_acquire);
+}
+
+/* What rows use, not what their buckets reserve: pages that nobody wrote to take no memory. */
+size_t sh_vector_index_memory_bytes(const sh_vector_index *index) {
+    size_t row = index->dimension * sizeof(float) + index->stride + sizeof(bound_parts) + sizeof(row_facts);
+    return sizeof(*index) + row * sh_vector_index_rows(index);
+}
+
+const float *sh_vector_index_get(const sh_vector_index *index, uint32_t row) {
+    return sh_buckets_at(&index->floats, row, index->floats.item_size);
+}
+
+static const int8_t *codes_of(const sh_vector_index *index, uint32_t row) {
+    return sh_buckets_at(&index->codes, row, index->stride);
+}
+
+static const bound_parts *bounds_of(const sh_vector_index *index, uint32_t row) {
+    return sh_buckets_at(&index->bounds, row, sizeof(bound_parts));
+}
+
+static const row_facts *facts_of(const sh_vector_index *index, uint32_t row) {
+    return sh_buckets_at(&index->facts, row, sizeof(row_facts));
+}
+
+uint32_t sh_vector_index_slot(const sh_vector_index *index, uint32_t row) {
+    return facts_of(index, row)->slot;
+}
+
+/* Writes the codes of `vector`, padded with zeros, and what bounds the error of taking them for it. */
+static bound_parts quantise(const float *vector, double norm, uint32_t dimension, uint32_t stride, int8_t *codes) {
+    double largest = 0;
+    for (uint32_t i = 0; i < dimension; i++) largest = fmax(largest, fabs((double)vector[i]));
+    double step = largest / 127, squares = 0;
+    memset(codes, 0, stride);
+    for (uint32_t i = 0; i < dimension && step > 0; i++) {
+        double code = HD_MAX(-127.0, HD_MIN(127.0, rint(vector[i] / step)));
+        double residual = vector[i] - step * code;
+        squares += residual * residual;
+        codes[i] = (int8_t)code;
+    }
+    return (bound_parts){.scale = (float)(step / norm), .residual = (float)(sqrt(squares) / norm * (1 + 1e-6))};
+}
+
+uint32_t sh_vector_index_add(sh_vector_index *index, uint32_t slot, const float *vector) {
+    uint32_t row = atomic_load_explicit(&index->row_count, memory_order_relaxed);
+    sh_buckets_reserve(&index->floats, &index->memory, row);
+    sh_buckets_reserve(&index->codes, &index->memory, row);
+    sh_buckets_reserve(&index->bounds, &index->memory, row);
+    sh_buckets_reserve(&index->facts, &index->memory, row);
+    memcpy((float *)sh_vector_index_get(index, row), vector, index->dimension * sizeof(float));
+    *(row_facts *)facts_of(index, row) = (row_facts){hd_figure_norm(vector, index->dimension), slot};
+    *(bound_parts *)bounds_of(index, row) =
+        quantise(vector, facts_of(index, row)->norm, index->dimension, index->stride, (int8_t *)codes_of(index, row));
+    atomic_store_explicit(&index->row_count, row + 1, memory_order_release);
+    return row;
+}
+
+/* hd_figure_cos with the norms known: the same operations in the same order. */
+static double cos_with_norms(const sh_vector_index *index, uint32_t row, const float *other, double other_norm) {
+    double dot = hd_figure_dot(sh_vector_index_get(index, row), other, index->dimension);
+    return hd_figure_round(dot / (facts_of(index, row)->norm * other_norm));
+}
+
+double sh_vector_index_cos_rows(const sh_vector_index *index, uint32_t a, uint32_t b) {
+    return cos_with_norms(index, a, sh_vector_index_get(index, b), facts_of(index, b)->norm);
+}
+
+double sh_vector_index_cos(const sh_vector_index *index, uint32_t row, const float *query) {
+    return cos_with_norms(index, row, query, hd_figure_norm(query, index->dimension));
+}
+
+/* -- search: the best so far ----------------------------------------------------------------------------------------------------- */
+
+typedef struct candidate {
+    uint32_t position, row;
+    float upper;
+} candidate;
+
+/* One search under way. Positions count rows from 0, or entries of search->rows. */
+typedef struct scan {
+    const sh_vector_index *index;
+    const sh_search *search;
+    sh_search_result *result;
+    double query_norm;
+    int8_t *query_codes;
+    bound_parts query; /* scale t/‖q‖ and U */
+    float *lowers;     /* min-heap of the best lower bounds of accepted rows, hits_max at most */
+    uint32_t lower_count;
+    uint32_t hits_max;
+    candidate *candidates; /* in order of position */
+    uint32_t candidate_count, candidate_capacity;
+    uint32_t pruned_count; /* candidates left by the last pruning */
+} scan;
+
+static uint32_t row_at(const scan *s, uint32_t position) {
+    return s->search->rows ? s->search->rows[position] : position;
+}
+
+static bool is_accepted(const scan *s, uint32_t row) {
+    return !s->search->accepts || s->search->accepts(s->search->self, sh_vector_index_slot(s->index, row));
+}
+
+static bool is_stop_asked(const scan *s) {
+    return s->search->should_stop && s->search->should_stop(s->search->self);
+}
+
+/* Does hit a come before hit b in the answer? */
+static bool is_better(const scan *s, const sh_hit *a, const sh_hit *b) {
+    if (a->score != b->score) return a->score > b->score;
+    return s->search->compare_ties(s->search->self, a->slot, b->slot) < 0;
+}
+
+/* Restores the heap (the worst hit on top) below `at`. */
+static void sift_down(const scan *s, uint32_t at, uint32_t count) {
+    sh_hit *hits = s->result->hits;
+    for (;;) {
+        uint32_t worst = at, left = 2 * at + 1;
+        if (left < count && is_better(s, &hits[worst], &hits[left])) worst = left;
+        if (left + 1 < count && is_better(s, &hits[worst], &hits[left + 1])) worst = left + 1;
+        if (worst == at) return;
+        sh_hit hit = hits[at];
+        hits[at] = hits[worst];
+        hits[worst] = hit;
+        at = worst;
+    }
+}
+
+static void add_hit(scan *s, sh_hit hit) {
+    sh_search_result *result = s->result;
+    sh_hit *hits = result->hits;
+    if (result->hit_count == s->hits_max) {
+        if (!is_better(s, &hit, &hits[0])) return;
+        hits[0] = hit;
+        sift_down(s, 0, result->hit_count);
+        return;
+    }
+    uint32_t at = result->hit_count++;
+    for (; at > 0 && is_better(s, &hits[(at - 1) / 2], &hit); at = (at - 1) / 2) hits[at] = hits[(at - 1) / 2];
+    hits[at] = hit;
+}
+
+/* From the heap to best first. */
+static void sort_hits(scan *s) {
+    sh_hit *hits = s->result->hits;
+    for (uint32_t count = s->result->hit_count; count > 1; count--) {
+        sh_hit worst = hits[0];
+        hits[0] = hits[count - 1];
+        hits[count - 1] = worst;
+        sift_down(s, 0, count - 1);
+    }
+}
+
+static void measure(scan *s, uint32_t row) {
+    double score = cos_with_norms(s->index, row, s->search->query, s->query_norm);
+    if (isfinite(score)) add_hit(s, (sh_hit){sh_vector_index_slot(s->index, row), score});
+}
+
+/* -- search: the pass over the codes --------------------------------------------------------------------------------------------- */
+
+/* The k-th best lower bound, less what rounding could hide: below it a row is out. */
+static float threshold(const scan *s) {
+    return s->lower_count < s->hits_max ? -INFINITY : s->lowers[0] - (float)ROUNDING_SLACK - BOUND_SLACK;
+}
+
+static void add_lower(scan *s, float lower) {
+    float *heap = s->lowers;
+    uint32_t at;
+    if (s->lower_count < s->hits_max) {
+        at = s->lower_count++;
+        for (; at > 0 && heap[(at - 1) / 2] > lower; at = (at - 1) / 2) heap[at] = heap[(at - 1) / 2];
+        heap[at] = lower;
+        return;
+    }
+    if (lower <= heap[0]) return;
+    for (at = 0;;) {
+        uint32_t child = 2 * at + 1;
+        if (child >= s->lower_count) break;
+        if (child + 1 < s->lower_count && heap[child + 1] < heap[child]) child++;
+        if (heap[child] >= lower) break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = lower;
+}
+
+static void prune_candidates(scan *s) {
+    float limit = threshold(s);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < s->candidate_count; i++)
+        if (s->candidates[i].upper >= limit) s->candidates[kept++] = s->candidates[i];
+    s->candidate_count = s->pruned_count = kept;
+}
+
+static void add_candidate(scan *s, candidate found) {
+    if (s->candidate_count == s->candidate_capacity) {
+        /* Most of an old crowd falls to today's threshold; room is needed only where it does not. */
+        if (s->candidate_count > 2 * s->pruned_count) prune_candidates(s);
+        if (s->candidate_count >= s->candidate_capacity / 2) {
+            s->candidate_capacity = s->candidate_capacity ? 2 * s->candidate_capacity : 1024;
+            s->candidates = hd_realloc(s->candidates, s->candidate_capacity * sizeof(*s->candidates));
+        }
+    }
+    s->candidates[s->candidate_count++] = found;
+}
+
+/* Bounds from dots; the rows that could be among the best become candidates. */
+static void weigh_block(scan *s, uint32_t position, uint32_t count, const bound_parts *bounds, const int32_t *dots) {
+    float uppers[BLOCK_ROWS];
+    float scale = s->query.scale, residual = s->query.residual;
+    for (uint32_t i = 0; i < count; i++) {
+        float error = residual + bounds[i].residual * (1 + residual) + BOUND_SLACK;
+        uppers[i] = (float)dots[i] * (scale * bounds[i].scale) + error;
+    }
+    float limit = threshold(s);
+    for (uint32_t i = 0; i < count; i++) {
+        if (uppers[i] < limit) continue; /* a row without a norm is NaN here: it stays, and is left out when measured */
+        uint32_t row = row_at(s, position + i);
+        if (!is_accepted(s, row)) continue;
+        float error = residual + bounds[i].residual * (1 + residual) + BOUND_SLACK;
+        add_candidate(s, (candidate){position + i, row, uppers[i]});
+        if (isfinite(uppers[i])) add_lower(s, uppers[i] - 2 * error);
+        limit = threshold(s);
+    }
+}
+
+/* One block, at most BLOCK_ROWS and within one bucket; how many positions it took. */
+static uint32_t scan_block(scan *s, uint32_t position, uint32_t end) {
+    const sh_vector_index *index = s->index;
+    int32_t dots[BLOCK_ROWS];
+    uint32_t count = HD_MIN(end - position, (uint32_t)BLOCK_ROWS);
+    if (!s->search->rows) {
+        size_t offset;
+        uint32_t bucket = sh_buckets_find(&index->codes, position, &offset);
+        count = (uint32_t)HD_MIN((size_t)count, sh_buckets_bucket_items(&index->codes, bucket) - offset);
+        index->kernels->dot_rows(s->query_codes, codes_of(index, position), count, index->stride, dots);
+        weigh_block(s, position, count, bounds_of(index, position), dots);
+        return count;
+    }
+    const int8_t *codes[BLOCK_ROWS];
+    bound_parts bounds[BLOCK_ROWS];
+    for (uint32_t i = 0; i < count; i++) {
+        codes[i] = codes_of(index, s->search->rows[position + i]);
+        bounds[i] = *bounds_of(index, s->search->rows[position + i]);
+    }
+    index->kernels->dot_gather(s->query_codes, codes, count, index->stride, dots);
+    weigh_block(s, position, count, bounds, dots);
+    return count;
+}
+
+/* The candidates that still stand, measured. */
+static void measure_candidates(scan *s) {
+    prune_candidates(s);
+    uint32_t measured = 0;
+    for (uint32_t i = 0; i < s->candidate_count; i++) {
+        const candidate *c = &s->candidates[i];
+        bool is_full = s->result->hit_count == s->hits_max;
+        if (is_full && (double)c->upper + ROUNDING_SLACK < s->result->hits[0].score) continue;
+        /* Where the scan was stopped already, what it found is still told: few rows, as a rule. */
+        if (++measured % STOP_EXACT_ROWS == 0 && !s->result->is_stopped && is_stop_asked(s)) {
+            s->result->is_stopped = true;
+            s->result->rows_done = c->position;
+            return;
+        }
+        measure(s, c->row);
+    }
+}
+
+static void scan_codes(scan *s, uint32_t start, uint32_t end) {
+    const sh_vector_index *index = s->index;
+    s->query_codes = hd_alloc(index->stride);
+    s->query = quantise(s->search->query, s->query_norm, index->dimension, index->stride, s->query_codes);
+    s->lowers = hd_alloc(s->hits_max * sizeof(*s->lowers));
+    uint32_t position = start, asked = start;
+    while (position < end) {
+        position += scan_block(s, position, end);
+        if (position - asked < STOP_ROWS || position == end) continue;
+        asked = position;
+        if (!is_stop_asked(s)) continue;
+        s->result->is_stopped = true;
+        break;
+    }
+    s->result->rows_done = position;
+    measure_candidates(s);
+    hd_free(s->candidates);
+    hd_free(s->lowers);
+    hd_free(s->query_codes);
+}
+
+/* Few rows: measured one by one. */
+static void scan_directly(scan *s, uint32_t start, uint32_t end) {
+    for (uint32_t position = start; position < end; position++) {
+        uint32_t row = row_at(s, position);
+        if (is_accepted(s, row)) measure(s, row);
+    }
+    s->result->rows_done = end;
+}
+
+void sh_vector_index_search(const sh_vector_index *index, const sh_search *search, sh_search_result *result) {
+    uint32_t count = search->rows ? search->row_count : search->row_end;
+    uint32_t start = HD_MIN(search->row_start, count);
+    uint32_t end = start + (uint32_t)HD_MIN((uint64_t)(count - start), search->measured_max);
+    sh_hit *hits = result->hits;
+    *result = (sh_search_result){.hits = hits, .rows_done = start};
+    if (search->k == 0) return;
+
+    scan s = {.index = index, .search = search, .result = result, .hits_max = HD_MIN(search->k, end - start)};
+    s.query_norm = hd_figure_norm(search->query, index->dimension);
+    if (end - start <= DIRECT_ROWS_MAX)
+        scan_directly(&s, start, end);
+    else
+        scan_codes(&s, start, end);
+    sort_hits(&s);
+    result->measured = result->rows_done - start;
+
+    /* Was something left? Only a row that is wanted counts. */
+    for (uint32_t position = end; position < count && !result->is_stopped; position++)
+        result->is_over_budget = result->is_stopped = is_accepted(&s, row_at(&s, position));
+}
