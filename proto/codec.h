@@ -52,13 +52,13 @@ typedef struct hd_request_head {
 } hd_request_head;
 HD_MUST_USE hd_status hd_codec_peek_request(hd_str bytes, hd_request_head *head_out);
 
-/* Does a step request keep the contract of step.h: kinds, labels, indexes, earlier results, aligned columns, sizes? Decoding asks this
- * too; a sender asks it first, since a shard answers a request that breaks it with nothing. */
+/* Does a step request keep the contract of step.h: kinds, labels, indexes, earlier results, aligned columns, sizes? Decoding asks
+ * this too; a sender asks it first, since a shard answers a request that breaks it with nothing. */
 HD_MUST_USE hd_status hd_codec_check_request(const hd_step_request *request);
-/* Does a decoded reply with status OK fit the request? The partitions are those asked, in order; each result answers its step, has a
- * verdict for each partition (in the order asked), tables that its edges stay within, and the alignment that step.h promises (result
- * edges start at each frontier node; FACTS and POSTINGS of names give names[i] for frontier node i; MEASURE gives one cos and
- * is_answered an edge asked). HD_WIRE where not. */
+/* Does a decoded reply with status OK fit the request? The partitions are those asked, in order; each result answers its step, has
+ * a verdict for each partition (in the order asked), tables that its edges stay within, the columns that were asked for, and the
+ * alignment that step.h promises (result edges start at each frontier node; FACTS and POSTINGS of names give names[i] for frontier
+ * node i; MEASURE gives one cos and is_answered an edge asked). HD_WIRE where not. */
 HD_MUST_USE hd_status hd_codec_check_reply(const hd_step_request *request, const hd_step_reply *reply);
 
 #endif

@@ -378,13 +378,17 @@ static bool send_try(void *socket, hd_str payload) {
 
 /* A fresh socket connects in the background; until then it takes nothing. One that has been away is in ZeroMQ's back-off, so it is
  * opened anew, which tries at once. */
-hd_status hd_wire_client_send(hd_wire_client *client, uint32_t index, hd_str payload) {
+hd_status hd_wire_client_try_send(hd_wire_client *client, uint32_t index, hd_str payload) {
     HD_CHECK(index < client->count);
     if (send_try(client->peers[index].socket, payload)) return HD_OK;
+    uint64_t patience_us = (CONNECT_WAIT_MS + RECONNECT_AFTER_MS) * UINT64_C(1000);
+    if (hd_clock_monotonic_us() > client->peers[index].opened_us + patience_us) hd_wire_client_reset(client, index);
+    return HD_SHARD_DOWN;
+}
+
+hd_status hd_wire_client_send(hd_wire_client *client, uint32_t index, hd_str payload) {
+    if (hd_wire_client_try_send(client, index, payload) == HD_OK) return HD_OK;
     uint64_t now = hd_clock_monotonic_us();
-    if (now > client->peers[index].opened_us + (CONNECT_WAIT_MS + RECONNECT_AFTER_MS) * UINT64_C(1000)) {
-        hd_wire_client_reset(client, index);
-    }
     uint64_t until = client->peers[index].opened_us + CONNECT_WAIT_MS * UINT64_C(1000);
     if (until <= now) return HD_SHARD_DOWN; /* tried a moment ago */
     zmq_pollitem_t item = {.socket = client->peers[index].socket, .events = ZMQ_POLLOUT};

@@ -38,8 +38,11 @@ hd_wire_client *hd_wire_client_new(void);
 void hd_wire_client_free(hd_wire_client *client);
 /* Index of the endpoint in this client (the same endpoint gives the same index). HD_ARGUMENT on a malformed one. */
 HD_MUST_USE hd_status hd_wire_client_connect(hd_wire_client *client, const char *endpoint, uint32_t *index_out);
-/* HD_SHARD_DOWN when the peer's queue is full (it has been away for long). */
+/* HD_SHARD_DOWN when the peer is away or its queue is full; waits a fresh connection's first quarter of a second at the most.
+ * Nothing is queued for a peer that is away. */
 HD_MUST_USE hd_status hd_wire_client_send(hd_wire_client *client, uint32_t index, hd_str payload);
+/* The same without any wait: HD_SHARD_DOWN also while the connection is being made, which goes on meanwhile. */
+HD_MUST_USE hd_status hd_wire_client_try_send(hd_wire_client *client, uint32_t index, hd_str payload);
 /* The next message from any endpoint into *payload_out (cleared first). HD_DEADLINE when none came by `deadline_us` (monotonic). */
 HD_MUST_USE hd_status hd_wire_client_receive(hd_wire_client *client, uint64_t deadline_us, uint32_t *index_out,
                                              hd_buf *payload_out);
