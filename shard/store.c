@@ -24,7 +24,6 @@
 #include "common/clock.h"
 #include "common/log.h"
 
-enum { FORMAT = 1 };
 enum { FAMILY_DEFAULT = SH_FAMILY_COUNT, HANDLE_COUNT }; /* RocksDB's own "default" must be opened too; it stays empty */
 
 static const char *const family_names[HANDLE_COUNT] = {"meta", "event", "text", "vector", "dead", "once", "default"};
@@ -135,7 +134,7 @@ static hd_status write_format(const char *folder, hd_error *error) {
     hd_status status = HD_OK;
     char *path = join_path(folder, "format"), *path_new = join_path(folder, "format.new");
     hd_buf text = {0};
-    hd_buf_printf(&text, "heddle-shard %d\n", FORMAT);
+    hd_buf_printf(&text, "heddle-shard %d\n", SH_STORE_FORMAT);
     ssize_t written = 0;
     int fd = open(path_new, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0) HD_GOTO(folder_error(folder, errno, "create a file in it", error));
@@ -193,10 +192,10 @@ static hd_status check_format(const char *folder, hd_error *error) {
     if (format == 0 || *end != '\n')
         return hd_error_set(error, HD_ARGUMENT, "store",
                             "data folder %s is not a Heddle shard's: its format file says something else", folder);
-    if (format > FORMAT)
+    if (format > SH_STORE_FORMAT)
         return hd_error_set(error, HD_ARGUMENT, "store",
                             "data folder %s has format %lu, this program knows up to %d; start the newer version that wrote it",
-                            folder, format, FORMAT);
+                            folder, format, SH_STORE_FORMAT);
     return HD_OK;
 }
 

@@ -24,6 +24,8 @@ typedef enum sh_family {
     SH_FAMILY_COUNT
 } sh_family;
 
+enum { SH_STORE_FORMAT = 1 }; /* of the data folder: what this program writes, and the newest it reads */
+
 typedef struct sh_store sh_store;
 typedef struct sh_batch sh_batch;
 typedef struct sh_scan sh_scan;
