@@ -8,7 +8,7 @@
  *                                    ▼    ▼
  *   bump memory   "git:9f2c…"   [ record previous | entities | sorted | tags | types ]              (graph_memory.h)
  *
- *   entities, tags   [ name* folded* id postings* last_death type_memo dead ] ──▶ [ slot slot slot … ]      (postings.h)
+ *   entities, tags   [ text* id postings* last_death type_memo dead ] ──▶ [ slot slot slot … ]      (postings.h)
  *   targets ── prev_event_id ──▶ number ──▶ followers [ slot … ]
  *   thread_list, timeline: skip lists over slots (skiplist.h)
  *   deaths   [ died slot vectors ] ascending by `died`: the log that makes N at any sequence two binary searches
@@ -151,11 +151,10 @@ static void write_lists(sh_graph *graph, sh_row *row, const hd_event_record *rec
         tags[at].kinds |= record->tags[i].kind;
     }
 
-    size_t size = sizeof(sh_lists) + (2 + has_types) * entity_count * sizeof(uint32_t) + tag_count * sizeof(sh_tag_mark);
+    size_t size = offsetof(sh_lists, numbers) + (2 + has_types) * entity_count * sizeof(uint32_t) + tag_count * sizeof(sh_tag_mark);
     sh_lists *lists = sh_memory_bump(&graph->memory, size);
     lists->record = record_number;
-    lists->previous = (hd_str){NULL, 0};
-    if (record->previous.data) lists->previous = sh_texts_get(&graph->targets, intern_target(graph, record->previous));
+    lists->previous = record->previous.data ? intern_target(graph, record->previous) : SH_NONE;
     memcpy(lists->numbers, entities, entity_count * sizeof(uint32_t));
     memcpy(lists->numbers + entity_count, entities, entity_count * sizeof(uint32_t));
     qsort(lists->numbers + entity_count, entity_count, sizeof(uint32_t), compare_numbers);
@@ -178,10 +177,8 @@ static void post(sh_graph *graph, sh_slot slot) {
     }
     for (uint32_t i = 0; i < row->tag_count; i++)
         sh_postings_add(&sh_names_row(&graph->tags, sh_row_tags(row)[i].tag)->postings, &graph->epoch, slot);
-    if (row->lists->previous.data) {
-        uint32_t target = intern_target(graph, row->lists->previous);
-        sh_postings_add(sh_buckets_at(&graph->followers, target, sizeof(sh_postings_list)), &graph->epoch, slot);
-    }
+    uint32_t target = row->lists->previous;
+    if (target != SH_NONE) sh_postings_add(sh_buckets_at(&graph->followers, target, sizeof(sh_postings_list)), &graph->epoch, slot);
     sh_order_insert(graph, slot);
 }
 
@@ -341,12 +338,12 @@ void sh_view_get_event(const sh_view *view, sh_slot slot, sh_event *event_out) {
         .tag_count = row->tag_count,
         .thread = row->thread,
         .vector = (row->flags & HD_EVENT_HAS_VECTOR) ? row->vector : SH_NONE,
-        .previous = row->lists->previous,
         .entities = sh_row_entities(row),
         .entities_sorted = sh_row_entities_sorted(row),
         .tags = sh_row_tags(row),
         .record = row->lists->record,
     };
+    if (row->lists->previous != SH_NONE) event_out->previous = sh_texts_get(&view->graph->targets, row->lists->previous);
 }
 
 int64_t sh_view_timestamp(const sh_view *view, sh_slot slot) {

@@ -30,12 +30,13 @@ void sh_names_fini(sh_names *names) {
 
 static hd_str name_of(const sh_names *names, uint32_t number) {
     const sh_name *row = sh_names_row(names, number);
-    return (hd_str){row->name, row->name_size};
+    return (hd_str){row->text, row->name_size};
 }
 
 static hd_str folded_of(const sh_names *names, uint32_t number) {
     const sh_name *row = sh_names_row(names, number);
-    return (hd_str){row->folded, row->folded_size};
+    if (row->folded_size == FOLDED_IS_NAME) return (hd_str){row->text, row->name_size};
+    return (hd_str){row->text + row->name_size, row->folded_size};
 }
 
 static bool is_name(const void *self, const void *key, uint32_t number) {
@@ -74,20 +75,20 @@ uint32_t sh_names_intern(sh_names *names, hd_str name) {
     sh_graph *graph = names->graph;
     number = atomic_load_explicit(&names->count, memory_order_relaxed);
     HD_CHECK(number < TYPE_STALE);
-    hd_str copy = sh_memory_copy(&graph->memory, name);
     hd_str folded;
     /* Names come checked. One that is not UTF-8 all the same (a damaged store) is searched by its bytes. */
     if (hd_text_fold(graph->scratch, name, &folded) != HD_OK) folded = name;
-    folded = hd_str_is_equal(folded, name) ? copy : sh_memory_copy(&graph->memory, folded);
-    hd_arena_reset(graph->scratch);
+    bool is_same = hd_str_is_equal(folded, name);
+    char *text = sh_memory_bump(&graph->memory, name.size + (is_same ? 0 : folded.size));
+    memcpy(text, name.data, name.size);
+    if (!is_same) memcpy(text + name.size, folded.data, folded.size);
 
     sh_buckets_reserve(&names->rows, &graph->memory, number);
     sh_name *row = sh_names_row(names, number);
     *row = (sh_name){
-        .name = copy.data,
-        .folded = folded.data,
-        .name_size = (uint32_t)copy.size,
-        .folded_size = (uint32_t)folded.size,
+        .text = text,
+        .name_size = (uint32_t)name.size,
+        .folded_size = is_same ? FOLDED_IS_NAME : (uint32_t)folded.size,
         .id = hd_name_id(name),
         .type_memo = SH_NONE,
         .folded_older = find_folded(names, folded, SH_NONE),
@@ -97,6 +98,7 @@ uint32_t sh_names_intern(sh_names *names, hd_str name) {
     sh_hash_index_put(&names->by_name, &graph->epoch, hash, is_name, names, &name, number);
     sh_hash_index_put(&names->by_id, &graph->epoch, hash_id(row->id), is_id, names, &row->id, number);
     sh_hash_index_put(&names->by_folded, &graph->epoch, sh_hash_text(folded), is_folded, names, &folded, number);
+    hd_arena_reset(graph->scratch);
     return number;
 }
 

@@ -10,18 +10,18 @@
 #include "shard/skiplist.h"
 
 enum {
-    ROWS_BASE_LOG2 = 6,
+    ROWS_BASE_LOG2 = 5,
     NAMES_BASE_LOG2 = 5,
     SMALL_BASE_LOG2 = 3,
     NUMBERS_PER_EVENT_MAX = UINT8_MAX, /* sh_event counts in a byte; tools.md allows 64 entities and 32 tags */
     ROW_HAS_TYPES = 0x80,              /* in sh_row.flags, beside HD_EVENT_*: the lists end with type numbers */
 };
 
-/* The lists of one version, in one piece of bump memory:
- *   record | previous | entities as saved | entities ascending | tags | types of the entities as saved (where any has one) */
+/* The lists of one version, in one piece of bump memory: entities as saved | entities ascending | tags | types of the entities as
+ * saved (where any has one). */
 typedef struct sh_lists {
     uint64_t record;
-    hd_str previous;
+    uint32_t previous; /* target number of prev_event_id, or SH_NONE */
     uint32_t numbers[];
 } sh_lists;
 
@@ -47,10 +47,11 @@ typedef struct sh_death {
     uint32_t vectors; /* deaths up to and with this one that had a vector */
 } sh_death;
 
-/* An entity or a tag. */
+/* An entity or a tag; a cache line. */
 typedef struct sh_name {
-    const char *name, *folded; /* one pointer where they are equal */
-    uint32_t name_size, folded_size;
+    const char *text; /* the name, then its folded form, unless that is the same */
+    uint32_t name_size;
+    uint32_t folded_size; /* FOLDED_IS_NAME: the same */
     hd_id128 id;
     sh_postings_list postings;
     atomic_ullong last_death; /* sequence of the latest death among its events; stored before `dead` counts it */
@@ -58,6 +59,8 @@ typedef struct sh_name {
     atomic_uint dead;         /* postings whose version has died, published or not */
     uint32_t folded_older;    /* the number before this one with the same folded name, or SH_NONE */
 } sh_name;
+_Static_assert(sizeof(sh_name) == 64, "a name is a cache line");
+#define FOLDED_IS_NAME UINT32_MAX
 
 typedef struct sh_names {
     sh_graph *graph;
