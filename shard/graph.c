@@ -267,7 +267,14 @@ bool sh_view_enter(sh_graph *graph, uint64_t sequence, sh_view *view_out) {
         sh_epoch_leave(&graph->epoch, epoch);
         return false;
     }
-    *view_out = (sh_view){.graph = graph, .sequence = sequence, .slot_end = count_born(graph, sequence), .epoch = epoch};
+    *view_out = (sh_view){
+        .graph = graph,
+        .sequence = sequence,
+        .slot_end = count_born(graph, sequence),
+        .entity_end = atomic_load_explicit(&graph->entities.count, memory_order_acquire),
+        .tag_end = atomic_load_explicit(&graph->tags.count, memory_order_acquire),
+        .epoch = epoch,
+    };
     return true;
 }
 

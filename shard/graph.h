@@ -23,9 +23,10 @@ enum { SH_NONE = UINT32_MAX };
 /* A reader's pin on one state of a graph. On the reader's stack; valid between enter and leave, within one thread. */
 typedef struct sh_view {
     sh_graph *graph;
-    uint64_t sequence; /* what is seen */
-    sh_slot slot_end;  /* slots at or above were born later */
-    uint32_t epoch;    /* for leave */
+    uint64_t sequence;            /* what is seen */
+    sh_slot slot_end;             /* slots at or above were born later */
+    uint32_t entity_end, tag_end; /* numbers at or above were given later */
+    uint32_t epoch;               /* for leave */
 } sh_view;
 
 typedef struct sh_tag_mark {
@@ -83,7 +84,7 @@ hd_str sh_view_event_id(const sh_view *view, sh_slot slot);
 /* -- names: entities and tags have dense numbers of their own --------------------------------------------------------------- */
 uint32_t sh_view_find_entity(const sh_view *view, hd_id128 id); /* number, or SH_NONE; existing means event_count > 0 */
 uint32_t sh_view_find_tag(const sh_view *view, hd_id128 id);
-uint32_t sh_view_entity_numbers(const sh_view *view); /* numbers run below this */
+uint32_t sh_view_entity_numbers(const sh_view *view); /* all that this view gives out are below; does not change under it */
 uint32_t sh_view_tag_numbers(const sh_view *view);
 hd_str sh_view_entity_name(const sh_view *view, uint32_t entity);
 hd_str sh_view_tag_name(const sh_view *view, uint32_t tag);

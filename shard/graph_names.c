@@ -58,13 +58,17 @@ static uint32_t hash_id(hd_id128 id) {
     return hash;
 }
 
-static uint32_t find_id(const sh_names *names, hd_id128 id) {
-    return sh_hash_index_find(&names->by_id, hash_id(id), is_id, names, &id);
+/* `end`: numbers at or above were given after the view was entered. */
+static uint32_t find_id(const sh_names *names, hd_id128 id, uint32_t end) {
+    uint32_t number = sh_hash_index_find(&names->by_id, hash_id(id), is_id, names, &id);
+    return number < end ? number : SH_NONE;
 }
 
-static uint32_t find_folded(const sh_names *names, hd_str folded, uint32_t after) {
-    if (after != SH_NONE) return sh_names_row(names, after)->folded_older;
-    return sh_hash_index_find(&names->by_folded, sh_hash_text(folded), is_folded, names, &folded);
+static uint32_t find_folded(const sh_names *names, hd_str folded, uint32_t after, uint32_t end) {
+    uint32_t number = after != SH_NONE ? sh_names_row(names, after)->folded_older
+                                       : sh_hash_index_find(&names->by_folded, sh_hash_text(folded), is_folded, names, &folded);
+    while (number != SH_NONE && number >= end) number = sh_names_row(names, number)->folded_older;
+    return number;
 }
 
 uint32_t sh_names_intern(sh_names *names, hd_str name) {
@@ -91,13 +95,13 @@ uint32_t sh_names_intern(sh_names *names, hd_str name) {
         .folded_size = is_same ? FOLDED_IS_NAME : (uint32_t)folded.size,
         .id = hd_name_id(name),
         .type_memo = SH_NONE,
-        .folded_older = find_folded(names, folded, SH_NONE),
+        .folded_older = find_folded(names, folded, SH_NONE, number),
     };
     sh_postings_init(&row->postings);
-    atomic_store_explicit(&names->count, number + 1, memory_order_release);
     sh_hash_index_put(&names->by_name, &graph->epoch, hash, is_name, names, &name, number);
     sh_hash_index_put(&names->by_id, &graph->epoch, hash_id(row->id), is_id, names, &row->id, number);
     sh_hash_index_put(&names->by_folded, &graph->epoch, sh_hash_text(folded), is_folded, names, &folded, number);
+    atomic_store_explicit(&names->count, number + 1, memory_order_release);
     hd_arena_reset(graph->scratch);
     return number;
 }
@@ -240,22 +244,22 @@ bool sh_view_entity_type(const sh_view *view, uint32_t entity, hd_str *type_out,
 /* -- the two kinds, spelled out -------------------------------------------------------------------------------------------------- */
 
 uint32_t sh_view_find_entity(const sh_view *view, hd_id128 id) {
-    return find_id(&view->graph->entities, id);
+    return find_id(&view->graph->entities, id, view->entity_end);
 }
 uint32_t sh_view_find_tag(const sh_view *view, hd_id128 id) {
-    return find_id(&view->graph->tags, id);
+    return find_id(&view->graph->tags, id, view->tag_end);
 }
 uint32_t sh_view_find_entity_folded(const sh_view *view, hd_str folded, uint32_t after) {
-    return find_folded(&view->graph->entities, folded, after);
+    return find_folded(&view->graph->entities, folded, after, view->entity_end);
 }
 uint32_t sh_view_find_tag_folded(const sh_view *view, hd_str folded, uint32_t after) {
-    return find_folded(&view->graph->tags, folded, after);
+    return find_folded(&view->graph->tags, folded, after, view->tag_end);
 }
 uint32_t sh_view_entity_numbers(const sh_view *view) {
-    return atomic_load_explicit(&view->graph->entities.count, memory_order_acquire);
+    return view->entity_end;
 }
 uint32_t sh_view_tag_numbers(const sh_view *view) {
-    return atomic_load_explicit(&view->graph->tags.count, memory_order_acquire);
+    return view->tag_end;
 }
 hd_str sh_view_entity_name(const sh_view *view, uint32_t entity) {
     return name_of(&view->graph->entities, entity);
