@@ -2,7 +2,7 @@
  *
  * FACTS of events is aligned with the frontier; an event that is not visible in any partition visited, or that a cut kept from being
  * read, has flags 0. An event's list of entities (or tags) comes whole or not at all, since `count` and `via` of SHARES are taken
- * from it. Token: {frontier index}, for RESOLVE {number}. */
+ * from it. Token: {frontier index}; of RESOLVE {index in `folded`, number met last + 1}. */
 #include "shard/step_private.h"
 
 static bool is_of_events(const sh_work *work) {
@@ -145,22 +145,38 @@ static hd_status open_resolve(sh_run *run, sh_work *work) {
     return HD_OK;
 }
 
-static hd_status visit_resolve(sh_run *run, sh_work *work, uint32_t part) {
+/* A name that matches step.folded[fold]; nothing, where no visible event has it. */
+static hd_status add_match(sh_run *run, sh_work *work, uint32_t part, bool is_tag, uint32_t number, uint32_t fold) {
     resolve_state *state = work->state;
     const sh_view *view = &run->parts[part].view;
-    bool is_tag = work->step->frontier_label == HD_LABEL_TAG;
+    uint64_t count = is_tag ? sh_view_tag_count(view, number) : sh_view_entity_count(view, number);
+    uint32_t index;
+    if (count == 0) return HD_OK;
+    HD_TRY(sh_work_name(run, work, part, is_tag, number, &index));
+    work->names[index].event_count += count;
+    HD_TRY(sh_grow(run->arena, &state->folds, &state->fold_capacity, work->name_count, sizeof(*state->folds)));
+    state->folds[index] = fold;
+    return HD_OK;
+}
+
+static hd_status visit_resolve(sh_run *run, sh_work *work, uint32_t part) {
+    const resolve_state *state = work->state;
+    const hd_step *step = work->step;
+    const sh_view *view = &run->parts[part].view;
+    const sh_token *token = &run->parts[part].token;
+    bool is_tag = step->frontier_label == HD_LABEL_TAG;
     uint32_t end = is_tag ? sh_view_tag_numbers(view) : sh_view_entity_numbers(view);
-    for (uint64_t at = run->parts[part].token.at[0]; at < end; at++) {
-        if (!sh_run_take_scanned(run)) return sh_run_cut(run, part, &(sh_token){{at}});
-        uint32_t number = (uint32_t)at, index;
-        uint32_t fold = hd_map_get(&state->wanted, is_tag ? sh_view_tag_folded(view, number) : sh_view_entity_folded(view, number));
-        if (fold == HD_MAP_NONE) continue;
-        uint64_t count = is_tag ? sh_view_tag_count(view, number) : sh_view_entity_count(view, number);
-        if (count == 0) continue;
-        HD_TRY(sh_work_name(run, work, part, is_tag, number, &index));
-        work->names[index].event_count += count;
-        HD_TRY(sh_grow(run->arena, &state->folds, &state->fold_capacity, work->name_count, sizeof(*state->folds)));
-        state->folds[index] = fold;
+    uint32_t (*find)(const sh_view *, hd_str, uint32_t) = is_tag ? sh_view_find_tag_folded : sh_view_find_entity_folded;
+    if (token->at[1] > end) return HD_WIRE;
+    for (uint64_t f = token->at[0]; f < step->folded_count; f++) {
+        if (hd_map_get(&state->wanted, step->folded[f]) != f) continue; /* it stood there before */
+        bool is_going_on = f == token->at[0] && token->at[1] > 0;
+        uint32_t number = is_going_on ? (uint32_t)(token->at[1] - 1) : (uint32_t)SH_NONE;
+        for (uint32_t before = number; (number = find(view, step->folded[f], before)) != SH_NONE; before = number) {
+            if (!sh_run_take_scanned(run))
+                return sh_run_cut(run, part, &(sh_token){{f, before == SH_NONE ? 0 : (uint64_t)before + 1}});
+            HD_TRY(add_match(run, work, part, is_tag, number, (uint32_t)f));
+        }
     }
     return HD_OK;
 }

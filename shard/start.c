@@ -289,7 +289,7 @@ static hd_status search_rows(sh_run *run, sh_work *work, uint32_t part, const ui
     search_self self = {.run = run, .view = view, .is_filtered = is_filtered};
     sh_search search = {.query = start->vector,
                         .k = HD_MIN(start->k, count),
-                        .row_end = rows ? sh_vector_index_rows(sh_view_vectors(view)) : count,
+                        .row_end = rows ? sh_view_vector_row_end(view) : count,
                         .accepts = accepts_slot,
                         .compare_ties = compare_ids,
                         .should_stop = should_stop,
@@ -312,22 +312,9 @@ static hd_status search_rows(sh_run *run, sh_work *work, uint32_t part, const ui
     return HD_OK;
 }
 
-/* Rows are added in the order of slots: those that the view can see are the first so many. */
-static uint32_t rows_of_view(const sh_view *view, const sh_vector_index *index) {
-    uint32_t low = 0, high = index ? sh_vector_index_rows(index) : 0;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (sh_vector_index_slot(index, middle) < view->slot_end)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 static hd_status visit_closest_of_all(sh_run *run, sh_work *work, uint32_t part) {
     const sh_view *view = &run->parts[part].view;
-    uint32_t count = rows_of_view(view, sh_view_vectors(view));
+    uint32_t count = sh_view_vector_row_end(view);
     uint32_t begin = (uint32_t)HD_MIN(run->parts[part].token.at[1], (uint64_t)count), *rows = NULL, rows_done;
     if (begin > 0) {
         HD_ALLOC(rows, run->arena, count - begin);
@@ -343,6 +330,10 @@ typedef struct candidate {
     uint64_t list, offset;
     uint32_t row;
 } candidate;
+
+static bool is_position_before(uint64_t list, uint64_t offset, uint64_t other_list, uint64_t other_offset) {
+    return list != other_list ? list < other_list : offset < other_offset;
+}
 
 static hd_status visit_closest_in_scope(sh_run *run, sh_work *work, uint32_t part) {
     const sh_view *view = &run->parts[part].view;
@@ -361,7 +352,7 @@ static hd_status visit_closest_in_scope(sh_run *run, sh_work *work, uint32_t par
         HD_TRY(sh_grow(run->arena, &candidates, &capacity, count + 1, sizeof(*candidates)));
         candidates[count++] = (candidate){.list = scope.list, .offset = scope.offset - 1, .row = event.vector};
         state->in_scope++;
-        bool is_counted_before = scope.list < token->at[2] || (scope.list == token->at[2] && scope.offset - 1 < token->at[3]);
+        bool is_counted_before = is_position_before(scope.list, scope.offset - 1, token->at[2], token->at[3]);
         if (!is_counted_before) work->result->candidates++;
     }
     hd_cap stop = run->stop;
@@ -369,10 +360,13 @@ static hd_status visit_closest_in_scope(sh_run *run, sh_work *work, uint32_t par
     for (uint32_t c = 0; c < count; c++) rows[c] = candidates[c].row;
     bool is_searched;
     HD_TRY(search_rows(run, work, part, rows, count, true, &is_searched, &rows_done));
-    if (outcome == SCOPE_CUT) work->result->is_candidates_exact = false;
+    bool is_counted = outcome == SCOPE_END || token->at[2] == UINT64_MAX;
+    if (!is_counted) work->result->is_candidates_exact = false;
     if (is_searched && outcome == SCOPE_END) return HD_OK;
     sh_token next = {{scope.list, scope.offset, scope.list, scope.offset}};
     if (outcome == SCOPE_END) next.at[2] = UINT64_MAX;
+    if (is_position_before(next.at[2], next.at[3], token->at[2], token->at[3]))
+        next.at[2] = token->at[2], next.at[3] = token->at[3];
     if (is_searched)
         run->stop = stop;
     else

@@ -236,7 +236,7 @@ static hd_status open_parts(sh_run *run, const sh_source *sources, hd_step_reply
 void sh_step_run_over(const sh_source *sources, const hd_step_request *request, const sh_check *check, hd_arena *arena,
                       hd_step_reply *reply_out) {
     uint64_t begin_us = hd_clock_monotonic_us();
-    sh_run run = {.request = request, .check = check, .arena = arena, .until_check = SH_CHECK_UNITS, .stop = HD_CAP_NONE};
+    sh_run run = {.request = request, .check = check, .arena = arena, .stop = HD_CAP_NONE};
     *reply_out = (hd_step_reply){0};
     hd_status status = HD_OK;
     HD_GOTO(request->step_count > 0 ? HD_OK : HD_WIRE);
