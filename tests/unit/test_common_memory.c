@@ -182,7 +182,10 @@ static void text_is_copied(void **state) {
 static char released[32];
 static char names[4][2] = {"a", "b", "c", "d"};
 static void note_release(void *object) {
-    strncat(released, object, sizeof(released) - strlen(released) - 1);
+    size_t size = strlen(released);
+    assert_true(size + 2 <= sizeof(released));
+    released[size] = *(const char *)object;
+    released[size + 1] = '\0';
 }
 
 static void clean_ups_run_last_first(void **state) {
