@@ -29,7 +29,7 @@ typedef struct shard {
     sh_health *health;
 } shard;
 
-static const uint64_t NO_FD = UINT64_MAX;
+enum { NO_FD = 0 }; /* descriptor 0 is the standard input: nobody waits for a line there */
 
 static bool is_loopback(hd_str host) {
     return hd_str_is_equal(host, HD_STR("localhost")) || hd_str_is_equal(host, HD_STR("[::1]")) ||
