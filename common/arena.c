@@ -44,13 +44,14 @@ struct hd_arena {
     size_t block_next; /* capacity of the next block */
 };
 
-/* What was handed out from `used` on is no longer anyone's. */
+/* What was handed out from `used` on is no longer anyone's. What lies beyond block->used is so already. */
 static void retire_bytes(arena_block *block, size_t used) {
+    size_t size = block->used - used;
 #ifdef HD_DEBUG
-    UNPOISON(block->data, block->capacity);
-    memset(block->data + used, 0xdd, block->capacity - used);
+    UNPOISON(block->data + used, size);
+    memset(block->data + used, 0xdd, size);
 #endif
-    POISON(block->data + used, block->capacity - used);
+    POISON(block->data + used, size);
     block->used = used;
 }
 
