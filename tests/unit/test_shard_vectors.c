@@ -48,6 +48,7 @@ typedef enum data_kind {
     DATA_SMALL_INTS, /* many exact ties */
     DATA_ASCENDING,  /* each row closer to the query than the one before: nothing can be left out early */
     DATA_TINY,       /* the smallest floats there are */
+    DATA_GRID,       /* codes without residual, so that bounds are as tight as can be, and scores a hair apart */
     DATA_KINDS
 } data_kind;
 
@@ -66,10 +67,13 @@ static void fill(float *vector, uint32_t dimension, data_kind kind, const float 
         case DATA_NEAR: vector[i] = query[i] * (1 + unit() * 3e-7f); break;
         case DATA_SCALED: vector[i] = query[i] * length; break;
         case DATA_ASCENDING: vector[i] = query[i] * (float)row / (float)rows + bell() / 20; break;
+        case DATA_GRID: vector[i] = query[i]; break;
         case DATA_TINY: vector[i] = FLT_TRUE_MIN * (float)roll(5); break;
         default: vector[i] = bell(); break;
         }
     }
+    for (uint32_t i = roll(12); i > 0 && kind == DATA_GRID && dimension > 1; i--)
+        vector[1 + roll(dimension - 1)] += (float)roll(3) - 1;
     if (kind == DATA_DOUBLES) seed_now = kept;
     if (kind == DATA_CLUSTERS) {
         seed_now = kept + 1;
@@ -119,6 +123,7 @@ static fixture *fixture_new(uint32_t dimension, uint32_t rows, data_kind kind) {
     *f = (fixture){.index = sh_vector_index_new(dimension), .dimension = dimension, .rows = rows};
     f->query = calloc(dimension, sizeof(float));
     fill(f->query, dimension, DATA_BELL, NULL, 0, 1);
+    for (uint32_t i = 0; i < dimension && kind == DATA_GRID; i++) f->query[i] = i ? rintf(f->query[i] * 20) : 127;
     f->slots = calloc(rows + 1, sizeof(uint32_t));
     f->ranks = calloc(2 * rows + 1, sizeof(uint32_t));
     f->is_wanted = calloc(2 * rows + 1, 1);
