@@ -1,0 +1,71 @@
+/* Edges of one sort, as far as they were fetched: node → edges. Expansions walk over these; what one fetched, another finds. A node is
+ * unknown, whole, or (some of its edges could not be had) cut. Edges never change once they are here.
+ *
+ *     state, first, count     by handle of the from node
+ *     to, kinds, weight, …    by edge; the edges of a node stand together                                                          */
+#ifndef CO_RUN_ADJACENCY_H
+#define CO_RUN_ADJACENCY_H
+
+#include "coordinator/run/run.h"
+
+typedef enum co_edge_sort {
+    CO_EDGES_ENTITIES,      /* event → the entities that take part */
+    CO_EDGES_TAGS,          /* event → its tags, an edge per kind */
+    CO_EDGES_ENTITY_EVENTS, /* entity → events */
+    CO_EDGES_TAG_EVENTS,    /* tag → events, an edge per kind */
+    CO_EDGES_NEXT,          /* event → the events that follow directly */
+    CO_EDGES_PREVIOUS,
+    CO_EDGES_SHARES,
+    CO_EDGES_WALK, /* NEXT_WALK's own: start → ends, with hops and the source of the last step */
+} co_edge_sort;
+
+enum { CO_NODE_UNKNOWN, CO_NODE_WHOLE, CO_NODE_CUT };
+
+struct co_adjacency {
+    co_adjacency *next; /* in run->adjacencies */
+    co_edge_sort sort;
+    uint32_t detail; /* TAGS, TAG_EVENTS, NEXT, PREVIOUS: kind or source bits wanted; SHARES: the least count */
+    uint32_t facets; /* of the nodes at the far end */
+    hd_arena *arena;
+
+    uint8_t *state;
+    uint32_t *first, *count;
+    uint32_t state_capacity, first_capacity, count_capacity, node_end; /* handles below node_end have a state */
+
+    hd_map64 first_edge[2]; /* long lists, for finding: (from, to) → first edge; the second for kind REFERS */
+    uint8_t *is_indexed;
+    uint32_t indexed_capacity, indexed_end;
+
+    uint32_t edge_count;
+    uint32_t *to;
+    uint32_t to_capacity;
+    uint8_t *kinds; /* TAGS, TAG_EVENTS: HD_KIND_*; NEXT, PREVIOUS, WALK: HD_SOURCE_*; else NULL */
+    uint32_t kinds_capacity;
+    uint8_t *hops; /* WALK */
+    uint32_t hops_capacity;
+    double *weight;      /* SHARES: rounded; NAN: not known */
+    uint32_t *via_first; /* SHARES: into via */
+    uint32_t *via_count; /* SHARES */
+    uint32_t weight_capacity, via_first_capacity, via_count_capacity;
+    uint32_t *via; /* SHARES: entity handles, rarest first */
+    uint32_t via_size, via_capacity;
+};
+
+/* The run's adjacency of that sort and detail, made on first use; `facets` are added to what it asks for. HD_MEMORY. */
+HD_MUST_USE hd_status co_adjacency_get(co_run *run, co_edge_sort sort, uint32_t detail, uint32_t facets, co_adjacency **edges_out);
+HD_MUST_USE hd_status co_adjacency_new(co_run *run, co_edge_sort sort, co_adjacency **edges_out);
+
+/* Fetches the edges of those nodes that are unknown. After it each is whole or cut. `plan_step` is whom it is for. */
+HD_MUST_USE hd_status co_adjacency_fetch(co_run *run, const co_plan_step *plan_step, co_adjacency *edges, const uint32_t *handles,
+                                         uint32_t count);
+
+static inline uint8_t co_adjacency_state(const co_adjacency *edges, uint32_t handle) {
+    return handle < edges->node_end ? edges->state[handle] : (uint8_t)CO_NODE_UNKNOWN;
+}
+/* Begins the edges of a node: those added next are its own. HD_MEMORY. */
+HD_MUST_USE hd_status co_adjacency_begin(co_adjacency *edges, uint32_t handle, uint8_t state);
+HD_MUST_USE hd_status co_adjacency_add(co_adjacency *edges, uint32_t handle, uint32_t to, uint8_t kind);
+/* The first edge of `handle` to `to` at or after edge `from`; CO_CELL_NONE when there is no other. HD_MEMORY. */
+HD_MUST_USE hd_status co_adjacency_find(co_adjacency *edges, uint32_t handle, uint32_t to, uint32_t from, uint32_t *edge_out);
+
+#endif

@@ -1,0 +1,135 @@
+/* See nodes.h. */
+#include "coordinator/run/nodes.h"
+
+#include "common/ids.h"
+#include "coordinator/plan/plan.h"
+#include "coordinator/run/rows.h"
+
+void co_nodes_init(co_nodes *nodes, hd_arena *arena) {
+    *nodes = (co_nodes){.arena = arena};
+    hd_map_init(&nodes->event_by_id, arena);
+    hd_map_init(&nodes->entities.by_id, arena);
+    hd_map_init(&nodes->tags.by_id, arena);
+}
+
+co_name_table *co_nodes_names(co_nodes *nodes, hd_label label) {
+    HD_CHECK(label == HD_LABEL_ENTITY || label == HD_LABEL_TAG);
+    return label == HD_LABEL_ENTITY ? &nodes->entities : &nodes->tags;
+}
+
+co_name *co_nodes_name(co_nodes *nodes, hd_label label, uint32_t handle) {
+    co_name_table *table = co_nodes_names(nodes, label);
+    HD_CHECK(handle < table->count);
+    return &table->items[handle];
+}
+
+hd_status co_nodes_intern_event(co_nodes *nodes, hd_str id, uint32_t *handle_out) {
+    bool is_new;
+    HD_TRY(hd_map_put(&nodes->event_by_id, id, nodes->event_count, handle_out, &is_new));
+    if (!is_new) return HD_OK;
+    HD_TRY(CO_GROW(nodes->arena, nodes->events, nodes->event_capacity, nodes->event_count));
+    nodes->events[nodes->event_count++] = (co_event){.id = id, .start_index = CO_CELL_NONE};
+    return HD_OK;
+}
+
+hd_status co_nodes_intern_name(co_nodes *nodes, hd_label label, const hd_id128 *id, uint32_t *handle_out) {
+    co_name_table *table = co_nodes_names(nodes, label);
+    bool is_new;
+    HD_TRY(hd_map_put(&table->by_id, (hd_str){(const char *)id->bytes, sizeof(id->bytes)}, table->count, handle_out, &is_new));
+    if (!is_new) return HD_OK;
+    HD_TRY(CO_GROW(nodes->arena, table->items, table->capacity, table->count));
+    table->items[table->count++] = (co_name){.id = *id};
+    return HD_OK;
+}
+
+void co_nodes_learn_event(co_nodes *nodes, uint32_t handle, const hd_event_batch *batch, uint32_t row, uint32_t facets) {
+    co_event *event = &nodes->events[handle];
+    uint8_t flags = batch->flags != NULL ? batch->flags[row] : 0;
+    if ((facets & HD_FACET_TIME) && batch->timestamp_us != NULL) {
+        event->timestamp_us = batch->timestamp_us[row];
+        event->known |= HD_FACET_TIME;
+    }
+    if ((facets & HD_FACET_ORDER) && batch->order_index != NULL) {
+        event->order_index = batch->order_index[row];
+        event->flags |= flags & HD_EVENT_HAS_ORDER;
+        event->known |= HD_FACET_ORDER;
+    }
+    if ((facets & HD_FACET_THREAD) && batch->threads != NULL) {
+        event->thread = (flags & HD_EVENT_HAS_THREAD) ? batch->threads[row] : (hd_str){NULL, 0};
+        event->flags |= flags & HD_EVENT_HAS_THREAD;
+        event->known |= HD_FACET_THREAD;
+    }
+    if ((facets & HD_FACET_PREVIOUS) && batch->previous != NULL) {
+        event->previous = batch->previous[row];
+        event->known |= HD_FACET_PREVIOUS;
+    }
+    if ((facets & HD_FACET_SUMMARY) && batch->summaries != NULL) {
+        event->summary = batch->summaries[row];
+        event->known |= HD_FACET_SUMMARY;
+    }
+}
+
+hd_status co_nodes_learn_events(co_nodes *nodes, const hd_event_batch *batch, uint32_t facets, uint32_t **handles_out) {
+    uint32_t *handles;
+    HD_ALLOC(handles, nodes->arena, batch->count);
+    for (uint32_t i = 0; i < batch->count; i++) {
+        HD_TRY(co_nodes_intern_event(nodes, batch->ids[i], &handles[i]));
+        if (facets & ~nodes->events[handles[i]].known) co_nodes_learn_event(nodes, handles[i], batch, i, facets);
+    }
+    *handles_out = handles;
+    return HD_OK;
+}
+
+hd_status co_nodes_learn_names(co_nodes *nodes, hd_label label, const hd_name_batch *batch, bool are_counts_whole,
+                               uint32_t **handles_out) {
+    uint32_t *handles;
+    HD_ALLOC(handles, nodes->arena, batch->count);
+    for (uint32_t i = 0; i < batch->count; i++) {
+        HD_TRY(co_nodes_intern_name(nodes, label, &batch->ids[i], &handles[i]));
+        co_name *name = co_nodes_name(nodes, label, handles[i]);
+        if (name->name.data == NULL && batch->names != NULL) name->name = batch->names[i];
+        if (!are_counts_whole) continue;
+        if (batch->event_count != NULL) {
+            name->event_count = batch->event_count[i];
+            name->known |= CO_FACET_EVENT_COUNT;
+        }
+        if (batch->types != NULL) {
+            name->type = batch->types[i];
+            name->known |= HD_FACET_TYPE;
+        }
+    }
+    *handles_out = handles;
+    return HD_OK;
+}
+
+static hd_status make_id_text(co_nodes *nodes, hd_label label, co_name *name) {
+    if (name->id_text.data != NULL) return HD_OK;
+    char text[37];
+    if (label == HD_LABEL_ENTITY)
+        hd_entity_id_format(name->id, text);
+    else
+        hd_tag_id_format(name->id, text);
+    return hd_arena_dup(nodes->arena, hd_str_of(text), &name->id_text);
+}
+
+hd_status co_nodes_value(co_nodes *nodes, hd_label label, uint32_t handle, hd_value *value_out) {
+    hd_value value = {.type = HD_TYPE_NODE};
+    value.node.label = label;
+    value.node.handle = handle;
+    if (label == HD_LABEL_EVENT) {
+        value.node.id = nodes->events[handle].id;
+    } else {
+        co_name *name = co_nodes_name(nodes, label, handle);
+        HD_TRY(make_id_text(nodes, label, name));
+        value.node.id = name->id_text;
+    }
+    *value_out = value;
+    return HD_OK;
+}
+
+int co_nodes_compare(co_nodes *nodes, hd_label label, uint32_t a, uint32_t b) {
+    if (a == b) return 0;
+    if (label == HD_LABEL_EVENT) return hd_str_compare(nodes->events[a].id, nodes->events[b].id);
+    const co_name_table *table = co_nodes_names(nodes, label); /* equal prefixes and lower-case hex: byte order is text order */
+    return memcmp(table->items[a].id.bytes, table->items[b].id.bytes, sizeof(table->items[a].id.bytes));
+}
