@@ -11,6 +11,7 @@
  * are correctly rounded by IEEE 754, so every machine gets the same bytes. */
 #include <math.h>
 
+#include "common/buf.h"
 #include "common/ids.h"
 #include "common/text.h"
 #include "coordinator/embed/provider.h"

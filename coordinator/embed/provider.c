@@ -4,6 +4,15 @@
 /* One text: the folded text, a few sums. Far above what 8 KiB of query or 500 characters of summary need. */
 enum { EMBED_SCRATCH_MAX = 16 << 20 };
 
+const char *co_embedding_name(co_embedding embedding) {
+    switch (embedding) {
+    case CO_EMBEDDING_BUILTIN: return "builtin";
+    case CO_EMBEDDING_HTTP: return "http";
+    case CO_EMBEDDING_NONE: break;
+    }
+    return "none";
+}
+
 static hd_status embed_builtin_all(const co_org *org, const hd_str *texts, uint32_t count, float *vectors_out, hd_error *error) {
     hd_arena *arena = hd_arena_new(EMBED_SCRATCH_MAX);
     hd_status status = HD_OK;

@@ -4,6 +4,9 @@
 
 #include "coordinator/cluster/catalog.h"
 
+/* "builtin", "http", "none". */
+const char *co_embedding_name(co_embedding embedding);
+
 /* Embeds `count` texts into vectors_out (count × org->dimension floats, unit length). HD_PARAMS: the org has no provider (bring a
  * vector). HD_ARGUMENT: a text with nothing in it to embed. HD_UNAVAILABLE: the provider failed. */
 HD_MUST_USE hd_status co_embed(const co_org *org, const hd_str *texts, uint32_t count, float *vectors_out, hd_error *error);

@@ -3,6 +3,7 @@
 #include "common/budget.h"
 #include "common/clock.h"
 #include "coordinator/cluster/gather.h"
+#include "coordinator/embed/provider.h"
 #include "coordinator/tools/memory_schema.h"
 #include "coordinator/tools/tool.h"
 
@@ -69,15 +70,6 @@ static const recipe recipes[] = {
      "START a = events(tag: $tag, k: 20) MATCH (a)-[:PARTICIPATED_IN]-(e) RETURN a, collect(e.name) AS who", "{\"tag\":\"a tag\"}"},
 };
 
-static const char *name_embedding(co_embedding embedding) {
-    switch (embedding) {
-    case CO_EMBEDDING_BUILTIN: return "builtin";
-    case CO_EMBEDDING_HTTP: return "http";
-    case CO_EMBEDDING_NONE: break;
-    }
-    return "none";
-}
-
 static void write_recipes(co_json *json) {
     co_json_array(json);
     for (size_t i = 0; i < HD_COUNT_OF(recipes); i++) {
@@ -94,7 +86,7 @@ static void write_recipes(co_json *json) {
 
 static void write_embedding(co_json *json, const co_org *org) {
     co_json_object(json);
-    co_json_member_text(json, "provider", name_embedding(org->embedding));
+    co_json_member_text(json, "provider", co_embedding_name(org->embedding));
     co_json_key(json, "model");
     if (org->embedding == CO_EMBEDDING_BUILTIN)
         co_json_text(json, "builtin: hashed word and character n-grams (lexical: spelling, not meaning)");

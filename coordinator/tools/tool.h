@@ -11,6 +11,7 @@ typedef struct co_services {
     co_topology *topology;
     uint64_t write_timeout_ms;
     uint64_t query_deadline_ms;   /* the operator's ceiling */
+    uint64_t started_us;          /* monotonic */
     const char *const *tools_off; /* names of tools that the operator switched off */
     size_t tools_off_count;
 } co_services;
