@@ -48,8 +48,9 @@ static hd_status check_start_keys(co_binder *binder) {
         refuse_pair(binder, "tag", "tag_all", "Keep tag: [..] for events with any of them, or tag_all: [..] for events with all."));
     const co_pairs *args = &binder->tree->start_args;
     if (start->ids && args->count > 1) {
-        /* The second key of the two is at fault, whichever that is. */
-        const co_name *second = &args->items[1].name;
+        /* What stands beside ids is at fault, or ids where it comes later. */
+        bool is_first = hd_str_is_equal(args->items[0].name.text, HD_STR("ids"));
+        const co_name *second = is_first ? &args->items[1].name : find_arg(binder, "ids");
         HD_TRY(co_fault(binder->faults, CO_BLOCKED_GRAMMAR, second->offset,
                         CO_HINT("Write events(ids: [..]) with nothing beside it, and filter with WHERE."),
                         "ids stands alone in events(…)"));
@@ -76,6 +77,8 @@ static hd_status bind_start(co_binder *binder) {
             co_advice advice;
             HD_TRY(co_advise(binder->faults, pair->name.text, "allowed_start_keys", co_words_start_keys,
                              HD_STR("Filter by other things in WHERE."), &advice));
+            hd_str hint = co_words_start_hint(pair->name.text);
+            if (hint.data) advice.hint = hint;
             HD_TRY(co_fault(binder->faults, CO_BLOCKED_GRAMMAR, pair->name.offset, &advice, "events(…) does not know " HD_STR_FMT,
                             HD_STR_ARG(co_excerpt(pair->name.text))));
             continue;

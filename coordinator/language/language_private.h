@@ -315,6 +315,9 @@ co_type_kind co_property_type(hd_property property);
  * where it is none of those. */
 hd_str co_words_hint(hd_str word);
 hd_str co_words_property_hint(hd_str property);
+hd_str co_words_start_hint(hd_str key);
+/* What to do without a relation that is not available yet. */
+hd_str co_words_relation_hint(hd_relation relation);
 
 /* ---- types.c, rules.c: what holds for values, at bind (parameters not known) and at resolve (known) ----------------------- */
 
@@ -341,7 +344,7 @@ HD_MUST_USE hd_status co_rule_check(const co_checker *checker, const co_rule *ru
 
 /* The items of a list expression (LIST, a list LITERAL, a list PARAM). */
 typedef struct co_operand {
-    const hd_value *value; /* NULL: not known */
+    const hd_value *value; /* NULL: not known; a LIST is known to be a list, but its items are asked for one by one */
     const hd_expr *expr;   /* where it stands (the list, where items have no place of their own) */
 } co_operand;
 co_operand co_operand_of(const co_checker *checker, const hd_expr *expr);

@@ -126,10 +126,11 @@ hd_status co_term_new(hd_arena *arena, hd_expr_kind kind, uint32_t offset, uint3
     return HD_OK;
 }
 
-static hd_status report_out_of_range(co_parser *parser, uint32_t offset, const co_token *token) {
+static hd_status report_out_of_range(co_parser *parser, uint32_t offset) {
+    hd_str written = {parser->faults->text.data + offset, parser->end - offset};
     return co_fault(parser->faults, CO_BLOCKED_GRAMMAR, offset,
                     CO_HINT("Integers go from -9223372036854775808 to 9223372036854775807, floats to about 1.8e308."),
-                    "the literal " HD_STR_FMT " is out of range", HD_STR_ARG(co_excerpt(token->text)));
+                    "the literal " HD_STR_FMT " is out of range", HD_STR_ARG(co_excerpt(written)));
 }
 
 /* [ "-" ] int | [ "-" ] float */
@@ -141,7 +142,7 @@ static hd_status parse_number(co_parser *parser, hd_value *value_out) {
         uint64_t number = 0, most = is_negative ? (uint64_t)INT64_MAX + 1 : (uint64_t)INT64_MAX;
         for (size_t i = 0; i < token->text.size; i++) {
             uint64_t digit = (uint64_t)(token->text.data[i] - '0');
-            if (number > (most - digit) / 10) return report_out_of_range(parser, offset, token);
+            if (number > (most - digit) / 10) return report_out_of_range(parser, offset);
             number = number * 10 + digit;
         }
         *value_out = hd_value_int(is_negative ? (int64_t)(0 - number) : (int64_t)number);
@@ -152,7 +153,7 @@ static hd_status parse_number(co_parser *parser, hd_value *value_out) {
     memcpy(copy, token->text.data, token->text.size);
     copy[token->text.size] = '\0';
     double number = strtod(copy, NULL);
-    if (number > 1.7976931348623157e308) return report_out_of_range(parser, offset, token);
+    if (number > 1.7976931348623157e308) return report_out_of_range(parser, offset);
     *value_out = hd_value_float(is_negative ? -number : number);
     return HD_OK;
 }
@@ -177,7 +178,7 @@ static hd_status parse_list(co_parser *parser, hd_expr **list_out) {
     hd_expr **items = NULL;
     uint32_t count = 0, capacity = 0;
     if (++parser->depth > CO_NESTING_MAX) {
-        return co_refuse(parser->faults, CO_BLOCKED_GRAMMAR, offset, CO_HINT("Take brackets away."),
+        return co_refuse(parser->faults, CO_BLOCKED_GRAMMAR, offset, CO_HINT("Take brackets away, or ask with several queries."),
                          "brackets and NOT nest deeper than the limit of %d", CO_NESTING_MAX);
     }
     if (co_parse_peek(parser, 0)->kind != CO_TOK_RBRACKET) {
@@ -197,10 +198,12 @@ static hd_status parse_list(co_parser *parser, hd_expr **list_out) {
             HD_TRY(co_parse_value(parser, NULL, &items[count - 1]));
         } while (co_parse_accept(parser, CO_TOK_COMMA));
     }
-    HD_TRY(co_parse_expect(parser, CO_TOK_RBRACKET, "`,` or `]` in the list", NULL));
+    HD_TRY(co_parse_expect(parser, CO_TOK_RBRACKET, "`,` or `]` in the list", CO_HINT("Close the list with `]`.")));
     parser->depth--;
     HD_TRY(co_term_new(parser->faults->arena, HD_EXPR_LIST, offset, parser->end - offset, list_out));
     (*list_out)->args = items;
+    /* What is known before its items are: that it is a list, and of how many. */
+    (*list_out)->literal = (hd_value){.type = HD_TYPE_LIST, .list = {.count = count}};
     (*list_out)->arg_count = count;
     co_term_of(*list_out)->tree_size += count;
     return HD_OK;
@@ -237,7 +240,8 @@ hd_status co_parse_value(co_parser *parser, const co_advice *advice, hd_expr **v
 hd_status co_parse_pairs(co_parser *parser, const char *expected, co_pairs *pairs_out) {
     do {
         co_pair pair = {0};
-        HD_TRY(co_parse_name(parser, expected, NULL, &pair.name));
+        HD_TRY(co_parse_name(parser, expected, CO_HINT("Write name: value there, or take the comma or the brackets out."),
+                             &pair.name));
         HD_TRY(co_parse_expect(parser, CO_TOK_COLON, "`:` and a value", CO_HINT("Write name: value.")));
         HD_TRY(co_parse_value(parser, CO_HINT("Put a text in quotes, or pass it as a $parameter."), &pair.value));
         HD_TRY(co_push(parser->faults->arena, (void *)&pairs_out->items, &pairs_out->count, &pairs_out->capacity, sizeof pair));
@@ -251,9 +255,10 @@ hd_status co_parse_pairs(co_parser *parser, const char *expected, co_pairs *pair
 /* start = "START" var "=" "events" "(" arg { "," arg } ")" */
 static hd_status parse_start(co_parser *parser) {
     co_tree *tree = parser->tree;
-    co_advice advice = {.hint = HD_STR("Begin with START a = events(text: $q), or entity:, tag:, ids:, k: in its place."),
-                        .allowed_key = "allowed_clauses",
-                        .allowed = clauses_first};
+    co_advice advice = {
+        .hint = HD_STR("Begin with START a = events(text: $q), or with entity:, tag:, ids: or k: in the place of text:."),
+        .allowed_key = "allowed_clauses",
+        .allowed = clauses_first};
     const co_token *token = co_parse_peek(parser, 0);
     if (token->kind == CO_TOK_KEYWORD && token->keyword == CO_KW_MATCH) {
         return co_refuse(parser->faults, CO_BLOCKED_GRAMMAR, token->offset, &advice,
@@ -274,7 +279,7 @@ static hd_status parse_start(co_parser *parser) {
                                    CO_HINT("A start is always a set of events: write events(entity: …) for those of an entity."));
     }
     co_parse_next(parser);
-    HD_TRY(co_parse_expect(parser, CO_TOK_LPAREN, "`(` after events", NULL));
+    HD_TRY(co_parse_expect(parser, CO_TOK_LPAREN, "`(` after events", CO_HINT("Write events(…).")));
     if (co_parse_peek(parser, 0)->kind == CO_TOK_RPAREN) {
         return co_parse_unexpected(
             parser, "an argument of events(…)", false,
@@ -285,7 +290,8 @@ static hd_status parse_start(co_parser *parser) {
                                    CO_ALLOWED("allowed_start_keys", co_words_start_keys, "Write key: value, such as text: $q."));
     }
     HD_TRY(co_parse_pairs(parser, "an argument of events(…)", &tree->start_args));
-    HD_TRY(co_parse_expect(parser, CO_TOK_RPAREN, "`,` or `)` after the argument", NULL));
+    HD_TRY(co_parse_expect(parser, CO_TOK_RPAREN, "`,` or `)` after the argument",
+                           CO_HINT("Close events(…) with `)`, or go on with `,` and the next argument.")));
     tree->start_size = parser->end - tree->start_offset;
     return HD_OK;
 }
@@ -311,10 +317,14 @@ static hd_status parse_node(co_parser *parser, co_tree_node *node) {
     HD_TRY(co_parse_expect(parser, CO_TOK_LPAREN, "a node in parentheses", CO_HINT("Write a pattern such as (a)-[:SHARES]-(b).")));
     co_token_kind kind = co_parse_peek(parser, 0)->kind;
     if (kind != CO_TOK_COLON && kind != CO_TOK_LBRACE && kind != CO_TOK_RPAREN) {
-        HD_TRY(co_parse_name(parser, "a variable, `:`, `{` or `)` in the node", NULL, &node->var));
+        HD_TRY(co_parse_name(parser, "a variable, `:`, `{` or `)` in the node",
+                             CO_HINT("Write a node as (a), (a:Entity), (a {name: 'x'}) or ()."), &node->var));
     }
     if (co_parse_accept(parser, CO_TOK_COLON)) {
-        HD_TRY(co_parse_name(parser, "a label", CO_ALLOWED("allowed_labels", co_words_labels, ""), &node->label_name));
+        HD_TRY(
+            co_parse_name(parser, "a label",
+                          CO_ALLOWED("allowed_labels", co_words_labels, "Write a label after the colon, or leave the colon out."),
+                          &node->label_name));
         HD_TRY(check_single(parser, "a label", "Write one label, or none: labels follow from the relations."));
         node->label = hd_label_parse(node->label_name.text);
         if (node->label == HD_LABEL_NONE) {
@@ -327,10 +337,10 @@ static hd_status parse_node(co_parser *parser, co_tree_node *node) {
     }
     if (co_parse_accept(parser, CO_TOK_LBRACE)) {
         HD_TRY(co_parse_pairs(parser, "a property", &node->props));
-        HD_TRY(co_parse_expect(parser, CO_TOK_RBRACE, "`,` or `}` after the property", NULL));
+        HD_TRY(co_parse_expect(parser, CO_TOK_RBRACE, "`,` or `}` after the property", CO_HINT("Close the braces with `}`.")));
     }
     const co_token *token = co_parse_peek(parser, 0);
-    co_advice advice = {0};
+    co_advice advice = {.hint = HD_STR("Close the node with `)`.")};
     if (token->kind == CO_TOK_COLON) advice.hint = HD_STR("Write one label, or none: labels follow from the relations.");
     if (token->kind == CO_TOK_KEYWORD && token->keyword == CO_KW_WHERE)
         advice.hint = HD_STR("Put the condition into WHERE, after MATCH.");
@@ -372,12 +382,14 @@ static hd_status find_relation(co_parser *parser, co_tree_rel *rel) {
     co_advice advice;
     if (rel->relation != HD_REL_NONE) {
         if (co_relation_rule_of(rel->relation)->is_running) return HD_OK;
-        advice = *CO_ALLOWED("allowed_relations", co_words_relations_running, "Use one of the relations that are available.");
+        advice = (co_advice){co_words_relation_hint(rel->relation), "allowed_relations", co_words_relations_running};
         return co_fault(parser->faults, CO_BLOCKED_GRAMMAR, rel->relation_name.offset, &advice,
                         "the relation " HD_STR_FMT " is not available yet in this version", HD_STR_ARG(name));
     }
-    HD_TRY(co_advise(parser->faults, name, "allowed_relations", co_words_relations_running,
-                     HD_STR("Use one of the relations of the graph."), &advice));
+    HD_TRY(
+        co_advise(parser->faults, name, "allowed_relations", co_words_relations_running,
+                  HD_STR("SHARES, FAR and NEXT join events, PARTICIPATED_IN an Entity and an Event, MEMBER_OF an Event and a Tag."),
+                  &advice));
     const char *near = co_nearest(name, co_words_relations);
     if (near && !co_relation_rule_of(hd_relation_parse(hd_str_of(near)))->is_running) {
         HD_TRY(hd_arena_printf(parser->faults->arena, &advice.hint, "%s is not available yet in this version; use one that is.",
@@ -399,8 +411,12 @@ static hd_status parse_body(co_parser *parser, co_tree_rel *rel) {
     HD_TRY(co_parse_expect(parser, CO_TOK_LBRACKET, "`[` and a relation", advice));
     co_token_kind kind = co_parse_peek(parser, 0)->kind;
     if (kind == CO_TOK_NAME || kind == CO_TOK_KEYWORD) {
-        HD_TRY(co_parse_name(parser, "a variable or `:` in the relation", NULL, &rel->var));
+        HD_TRY(co_parse_name(parser, "a variable or `:` in the relation", advice, &rel->var));
         kind = co_parse_peek(parser, 0)->kind;
+    }
+    if (kind != CO_TOK_COLON && hd_relation_parse(rel->var.text) != HD_REL_NONE) {
+        return co_parse_unexpected(parser, "`:` and the relation's name", false,
+                                   CO_HINT("Put a colon before the relation's name: [:NEXT]."));
     }
     if (kind == CO_TOK_RBRACKET || kind == CO_TOK_STAR || kind == CO_TOK_LBRACE) {
         return co_refuse(parser->faults, CO_BLOCKED_GRAMMAR, rel->offset, advice, "%s", nameless);
@@ -412,12 +428,12 @@ static hd_status parse_body(co_parser *parser, co_tree_rel *rel) {
     HD_TRY(parse_star(parser, rel));
     if (co_parse_accept(parser, CO_TOK_LBRACE)) {
         HD_TRY(co_parse_pairs(parser, "a parameter of the relation", &rel->props));
-        HD_TRY(co_parse_expect(parser, CO_TOK_RBRACE, "`,` or `}` after the parameter", NULL));
+        HD_TRY(co_parse_expect(parser, CO_TOK_RBRACE, "`,` or `}` after the parameter", CO_HINT("Close the braces with `}`.")));
     }
     return co_parse_expect(parser, CO_TOK_RBRACKET,
                            rel->is_variable_length ? "`]` after the length (`*`, `*2`, `*1..3`, `*..3`, `*2..`)"
                                                    : "`*`, `{` or `]` after the relation",
-                           NULL);
+                           CO_HINT("Close the relation with `]`, as in -[:NEXT]-> or -[:NEXT*1..3]->."));
 }
 
 /* rel = "-" body "-" | "-" body "->" | "<-" body "-" */
@@ -482,7 +498,8 @@ static hd_status parse_item(co_parser *parser) {
     co_tree_item item = {.offset = token->offset};
     HD_TRY(co_parse_expr(parser, &item.expr));
     item.size = parser->end - item.offset;
-    if (co_parse_accept_word(parser, CO_KW_AS)) HD_TRY(co_parse_name(parser, "a name for the column", NULL, &item.alias));
+    if (co_parse_accept_word(parser, CO_KW_AS))
+        HD_TRY(co_parse_name(parser, "a name for the column", CO_HINT("Write AS and a name."), &item.alias));
     HD_TRY(CO_PUSH(parser->faults->arena, parser->tree, item));
     parser->tree->items[parser->tree->item_count - 1] = item;
     return HD_OK;
@@ -530,8 +547,12 @@ static hd_status advise_clause(co_parser *parser, const char *const *allowed, co
     *advice_out = (co_advice){.allowed_key = allowed[0] ? "allowed_clauses" : NULL, .allowed = allowed[0] ? allowed : NULL};
     if (token->kind == CO_TOK_NAME) {
         advice_out->hint = co_words_hint(token->text);
-        if (advice_out->hint.data || !allowed[0]) return HD_OK;
-        return co_advise(parser->faults, token->text, "allowed_clauses", allowed, (hd_str){0}, advice_out);
+        if (advice_out->hint.data) return HD_OK;
+        hd_str otherwise = allowed == clauses_after_return ? HD_STR("Put a comma between items, and AS before an alias.")
+                                                           : HD_STR("Take the word out, or put it in quotes where it is a text.");
+        if (allowed[0]) return co_advise(parser->faults, token->text, "allowed_clauses", allowed, otherwise, advice_out);
+        advice_out->hint = otherwise;
+        return HD_OK;
     }
     switch (token->kind == CO_TOK_KEYWORD ? token->keyword : CO_KW_NONE) {
     case CO_KW_MATCH: advice_out->hint = HD_STR("Put every MATCH before WHERE and RETURN."); break;
@@ -544,7 +565,12 @@ static hd_status advise_clause(co_parser *parser, const char *const *allowed, co
     case CO_KW_RETURN: advice_out->hint = HD_STR("A query has one RETURN."); break;
     case CO_KW_NOT: advice_out->hint = HD_STR("Put NOT before the condition: NOT a.id IN [..]."); break;
     case CO_KW_AS: advice_out->hint = HD_STR("Give names with AS in RETURN alone."); break;
-    default: break;
+    default:
+        advice_out->hint = HD_STR("Take out what stands after the end of the query.");
+        if (allowed == clauses_after_start || allowed == clauses_after_match || allowed == clauses_after_where) {
+            advice_out->hint = HD_STR("Go on with RETURN and what you want back, such as RETURN a.");
+        }
+        break;
     }
     if (token->kind == CO_TOK_NE || token->kind == CO_TOK_STRING)
         advice_out->hint = HD_STR("Inside a string write \\' and \\\" for quotes.");
@@ -552,6 +578,7 @@ static hd_status advise_clause(co_parser *parser, const char *const *allowed, co
     if (token->kind == CO_TOK_PIPE) advice_out->hint = HD_STR("Write OR between conditions; texts cannot be joined.");
     if (token->kind == CO_TOK_COLON) advice_out->hint = HD_STR("Write a label in the pattern of MATCH, as in (e:Entity).");
     if (token->kind == CO_TOK_LBRACKET) advice_out->hint = HD_STR("Return the list whole: its items cannot be picked.");
+    if (token->kind == CO_TOK_DOT) advice_out->hint = HD_STR("Properties have no properties: write one dot, as in a.id.");
     if (token->kind == CO_TOK_RPAREN || token->kind == CO_TOK_RBRACKET)
         advice_out->hint = HD_STR("Take the bracket out, or open one.");
     return HD_OK;

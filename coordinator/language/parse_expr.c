@@ -98,7 +98,8 @@ static hd_status parse_cos(co_parser *parser, uint32_t offset, hd_expr **expr_ou
 static hd_status parse_unknown_function(co_parser *parser, const co_name *name, hd_expr **expr_out) {
     co_advice advice;
     hd_str hint = co_words_hint(name->text);
-    HD_TRY(co_advise(parser->faults, name->text, "allowed_functions", co_words_functions, hint, &advice));
+    HD_TRY(co_advise(parser->faults, name->text, "allowed_functions", co_words_functions,
+                     HD_STR("Return the properties, and work the rest out where the answer is read."), &advice));
     if (hint.data) advice.hint = hint;
     HD_TRY(co_fault(parser->faults, CO_BLOCKED_GRAMMAR, name->offset, &advice, "there is no function " HD_STR_FMT,
                     HD_STR_ARG(co_excerpt(name->text))));
@@ -109,7 +110,7 @@ static hd_status parse_unknown_function(co_parser *parser, const co_name *name, 
             HD_TRY(parse_or(parser, &argument));
         } while (co_parse_accept(parser, CO_TOK_COMMA));
     }
-    HD_TRY(co_parse_expect(parser, CO_TOK_RPAREN, "`,` or `)` of the function", NULL));
+    HD_TRY(co_parse_expect(parser, CO_TOK_RPAREN, "`,` or `)` of the function", CO_HINT("Close the bracket with `)`.")));
     HD_TRY(make_node(parser, HD_EXPR_LITERAL, name->offset, NULL, 0, expr_out));
     co_term_of(*expr_out)->is_poisoned = true;
     return HD_OK;
@@ -135,7 +136,9 @@ static hd_status parse_named(co_parser *parser, hd_expr **expr_out) {
     HD_TRY(co_parse_name(parser, "a variable", NULL, &name));
     if (co_parse_peek(parser, 0)->kind == CO_TOK_LPAREN) return parse_function(parser, &name, expr_out);
     bool has_property = co_parse_accept(parser, CO_TOK_DOT);
-    if (has_property) HD_TRY(co_parse_name(parser, "a property after the dot", NULL, &property));
+    if (has_property)
+        HD_TRY(
+            co_parse_name(parser, "a property after the dot", CO_HINT("Write a property after the dot, such as a.id."), &property));
     HD_TRY(make_node(parser, has_property ? HD_EXPR_PROPERTY : HD_EXPR_VAR, name.offset, NULL, 0, expr_out));
     co_term_of(*expr_out)->name = name;
     co_term_of(*expr_out)->name2 = property;
@@ -159,7 +162,7 @@ static hd_status parse_atom(co_parser *parser, hd_expr **expr_out) {
         HD_TRY(enter(parser, token->offset));
         co_parse_next(parser);
         HD_TRY(parse_or(parser, expr_out));
-        co_advice advice = {0};
+        co_advice advice = {.hint = HD_STR("Close the bracket with `)`.")};
         if (co_parse_peek(parser, 0)->kind == CO_TOK_COLON) advice.hint = HD_STR("Write labels and patterns in MATCH.");
         if (co_parse_peek(parser, 0)->kind != CO_TOK_RPAREN)
             return co_parse_unexpected(parser, "an operator or `)`", true, &advice);
@@ -169,7 +172,7 @@ static hd_status parse_atom(co_parser *parser, hd_expr **expr_out) {
     }
     bool is_number = token->kind == CO_TOK_MINUS && (next->kind == CO_TOK_INT || next->kind == CO_TOK_FLOAT);
     if ((token->kind == CO_TOK_MINUS || token->kind == CO_TOK_PLUS) && !is_number) return refuse_arithmetic(parser);
-    co_advice advice = {0};
+    co_advice advice = {.hint = HD_STR("Write a value there, such as a.id, 'text', 3, $q or count(*).")};
     if (token->kind == CO_TOK_LBRACE) advice.hint = HD_STR("There are no maps in expressions: return the values as columns.");
     if (token->kind == CO_TOK_STAR) advice.hint = HD_STR("* stands in count(*) alone.");
     bool can_be_value = token->kind == CO_TOK_LBRACKET || token->kind == CO_TOK_PARAM || token->kind == CO_TOK_STRING ||

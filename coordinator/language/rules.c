@@ -12,7 +12,7 @@
 
 co_operand co_operand_of(const co_checker *checker, const hd_expr *expr) {
     co_operand operand = {.expr = expr};
-    if (expr->kind == HD_EXPR_LITERAL) operand.value = &expr->literal;
+    if (expr->kind == HD_EXPR_LITERAL || expr->kind == HD_EXPR_LIST) operand.value = &expr->literal;
     if (expr->kind == HD_EXPR_PARAM && checker->params && !checker->is_missing[expr->index])
         operand.value = &checker->params[expr->index];
     return operand;
@@ -94,24 +94,32 @@ static hd_status advise_rule(hd_arena *arena, const co_rule *rule, const hd_valu
     return hd_arena_printf(arena, &advice_out->hint, "Give %s " HD_STR_FMT ".", rule->name, HD_STR_ARG(expected));
 }
 
-/* Reports that `value` breaks the rule. `also` says what is wrong where the value's description does not show it, or NULL. */
-static hd_status report(const co_checker *checker, const co_rule *rule, const char *owner, co_operand at, const char *also) {
+/* The parameter at fault: the expression, or the first one in a list. NULL: it is all literals. */
+static const hd_expr *find_param(const hd_expr *expr) {
+    if (expr->kind == HD_EXPR_PARAM) return expr;
+    for (uint32_t i = 0; i < expr->arg_count; i++) {
+        const hd_expr *found = find_param(expr->args[i]);
+        if (found) return found;
+    }
+    return NULL;
+}
+
+/* Reports that an operand breaks the rule. `found` says what was found there; absent: the value's description does. */
+static hd_status report(const co_checker *checker, const co_rule *rule, const char *owner, co_operand at, hd_str found) {
     hd_arena *arena = checker->faults->arena;
-    hd_str expected, found, who = HD_STR("");
+    hd_str expected, where = HD_STR("");
     co_advice advice;
     HD_TRY(describe_rule(arena, rule, &expected));
-    HD_TRY(co_describe(arena, at.value, &found));
+    if (!found.data) HD_TRY(co_describe(arena, at.value, &found));
     HD_TRY(advise_rule(arena, rule, at.value, &advice));
-    if (also) found = hd_str_of(also);
-    bool is_param = at.expr->kind == HD_EXPR_PARAM;
-    if (is_param) {
-        HD_TRY(hd_arena_printf(arena, &who, "the parameter $" HD_STR_FMT " is ",
-                               HD_STR_ARG(co_excerpt(checker->query->params[at.expr->index]))));
+    const hd_expr *param = checker->params ? find_param(at.expr) : NULL;
+    if (param) {
+        HD_TRY(hd_arena_printf(arena, &where, " in the parameter $" HD_STR_FMT,
+                               HD_STR_ARG(co_excerpt(checker->query->params[param->index]))));
     }
-    const char *joint = also ? "" : is_param ? "it is " : "";
-    return co_fault(checker->faults, is_param ? CO_BLOCKED_PARAMS : CO_BLOCKED_GRAMMAR, at.expr->offset, &advice,
-                    HD_STR_FMT "%s%s%s must be " HD_STR_FMT "; %s" HD_STR_FMT, HD_STR_ARG(who), rule->name, owner ? " of " : "",
-                    owner ? owner : "", HD_STR_ARG(expected), is_param ? joint : "found ", HD_STR_ARG(found));
+    return co_fault(checker->faults, param ? CO_BLOCKED_PARAMS : CO_BLOCKED_GRAMMAR, param ? param->offset : at.expr->offset,
+                    &advice, "%s%s%s must be " HD_STR_FMT "; found " HD_STR_FMT HD_STR_FMT, rule->name, owner ? " of " : "",
+                    owner ? owner : "", HD_STR_ARG(expected), HD_STR_ARG(found), HD_STR_ARG(where));
 }
 
 /* ---- checks ---- */
@@ -144,7 +152,7 @@ static hd_status check_scalar(const co_checker *checker, const co_rule *rule, co
     }
     if (is_good) return HD_OK;
     bool is_invisible = value->type == HD_TYPE_STRING && is_blank(value);
-    return report(checker, rule, owner, operand, is_invisible ? "an empty string" : NULL);
+    return report(checker, rule, owner, operand, is_invisible ? HD_STR("an empty string") : (hd_str){0});
 }
 
 static bool is_float32(const hd_value *value, float *number_out) {
@@ -157,23 +165,20 @@ static bool is_float32(const hd_value *value, float *number_out) {
 static hd_status check_vector(const co_checker *checker, const co_rule *rule, const char *owner, const hd_expr *expr,
                               uint32_t count) {
     co_operand whole = co_operand_of(checker, expr);
-    const hd_value list = {.type = HD_TYPE_LIST, .list = {.count = count}};
-    if (!whole.value) whole.value = &list;
     bool is_zero = true;
     for (uint32_t i = 0; i < count; i++) {
         co_operand item = co_operand_item(checker, expr, i);
         float number = 1;
         if (item.value && !is_float32(item.value, &number)) {
-            hd_str found, also;
+            hd_str found;
             HD_TRY(co_describe(checker->faults->arena, item.value, &found));
-            HD_TRY(hd_arena_printf(checker->faults->arena, &also, "its item %" PRIu32 " is " HD_STR_FMT, i + 1, HD_STR_ARG(found)));
-            item.expr = expr->kind == HD_EXPR_PARAM ? expr : item.expr;
-            return report(checker, rule, owner, item, also.data);
+            HD_TRY(hd_arena_printf(checker->faults->arena, &found, HD_STR_FMT " as item %" PRIu32, HD_STR_ARG(found), i + 1));
+            return report(checker, rule, owner, item, found);
         }
         is_zero = is_zero && number == 0;
     }
-    if (count == 0 || count > CO_VECTOR_SIZE_MAX) return report(checker, rule, owner, whole, NULL);
-    return is_zero ? report(checker, rule, owner, whole, "all its numbers are zero") : HD_OK;
+    if (count == 0 || count > CO_VECTOR_SIZE_MAX) return report(checker, rule, owner, whole, (hd_str){0});
+    return is_zero ? report(checker, rule, owner, whole, HD_STR("nothing but zeros")) : HD_OK;
 }
 
 static hd_status check_list(const co_checker *checker, const co_rule *rule, const char *owner, const hd_expr *expr,
@@ -181,7 +186,7 @@ static hd_status check_list(const co_checker *checker, const co_rule *rule, cons
     if (rule->kind == CO_RULE_VECTOR) return check_vector(checker, rule, owner, expr, count);
     if (count == 0 && rule->kind != CO_RULE_IDS) {
         const hd_value list = {.type = HD_TYPE_LIST};
-        return report(checker, rule, owner, (co_operand){&list, expr}, "an empty list");
+        return report(checker, rule, owner, (co_operand){&list, expr}, HD_STR("an empty list"));
     }
     for (uint32_t i = 0; i < count; i++) HD_TRY(check_scalar(checker, rule, owner, co_operand_item(checker, expr, i)));
     return HD_OK;
@@ -197,7 +202,5 @@ hd_status co_rule_check(const co_checker *checker, const co_rule *rule, const ch
     co_operand operand = co_operand_of(checker, expr);
     if (is_list && can_be_list) return check_list(checker, rule, owner, expr, count);
     if (!is_list && can_be_single) return check_scalar(checker, rule, owner, operand);
-    const hd_value list = {.type = HD_TYPE_LIST, .list = {.count = count}};
-    if (is_list) operand.value = &list;
-    return report(checker, rule, owner, operand, NULL);
+    return report(checker, rule, owner, operand, (hd_str){0});
 }

@@ -237,3 +237,50 @@ hd_str co_words_property_hint(hd_str property) {
     };
     return find_hint(rows, HD_COUNT_OF(rows), property);
 }
+
+hd_str co_words_start_hint(hd_str key) {
+    static const char span[] = "Write since: for at or after, and until: for before.";
+    static const char text[] = "Write text:.";
+    static const char count[] = "Write k: for the number of events to start from.";
+    static const hint_row rows[] = {
+        {"entities", "Write entity: [..]."},
+        {"name", "Write entity: or tag:."},
+        {"type", "Write entity: with the entity's name."},
+        {"tags", "Write tag: [..]."},
+        {"id", "Write ids: [..]."},
+        {"event", "Write ids: [..]."},
+        {"thread", "Filter in WHERE: a.thread = $t."},
+        {"query", text},
+        {"q", text},
+        {"sentence", text},
+        {"search", text},
+        {"summary", text},
+        {"similar", text},
+        {"embedding", "Write vector:."},
+        {"limit", count},
+        {"top_k", count},
+        {"top_n", count},
+        {"n", count},
+        {"count", count},
+        {"from", span},
+        {"to", span},
+        {"after", span},
+        {"before", span},
+        {"start", span},
+        {"end", span},
+        {"timestamp", span},
+    };
+    return find_hint(rows, HD_COUNT_OF(rows), key);
+}
+
+hd_str co_words_relation_hint(hd_relation relation) {
+    switch (relation) {
+    case HD_REL_SIMILAR:
+        return HD_STR(
+            "Start from what is like a text or vector with events(text: ..), or reach events by SHARES and filter by cos(a, b).");
+    case HD_REL_CONNECTED:
+        return HD_STR("Write the events between: (e)-[:PARTICIPATED_IN]->(x)<-[:PARTICIPATED_IN]-(f), and count(DISTINCT x).");
+    case HD_REL_SAME_AS: return HD_STR("Ask for all names of the entity at once with events(entity: [..]).");
+    default: return HD_STR("Use one of the relations that are available.");
+    }
+}

@@ -21,7 +21,8 @@ static void write_refusal(hd_buf *out, const co_refusal *refusal) {
     static const char *const names[] = {"", "syntax", "grammar", "params"};
     hd_buf_printf(out, "answer> %s %u:%u\n", names[refusal->blocked_by], refusal->line, refusal->column);
     hd_buf_printf(out, "detail> " HD_STR_FMT "\n", HD_STR_ARG(refusal->detail));
-    if (refusal->hint.data) hd_buf_printf(out, "hint> " HD_STR_FMT "\n", HD_STR_ARG(refusal->hint));
+    assert_true(refusal->hint.size > 0); /* every refusal says what would mend it */
+    hd_buf_printf(out, "hint> " HD_STR_FMT "\n", HD_STR_ARG(refusal->hint));
     if (!refusal->allowed_key) return;
     hd_buf_printf(out, "%s>", refusal->allowed_key);
     for (size_t i = 0; refusal->allowed[i]; i++) hd_buf_printf(out, "%s %s", i ? "," : "", refusal->allowed[i]);
@@ -262,7 +263,7 @@ static void finish_case(golden_run *run) {
 
 static void read_line(golden_run *run, hd_str line) {
     hd_str rest = line;
-    if (line.size == 0 || line.data[0] == '#') {
+    if (line.size == 0 || line.data[0] == '#') { /* ends a case */
         finish_case(run);
     } else if (skip_prefix(&rest, "query> ")) {
         finish_case(run);
