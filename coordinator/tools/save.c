@@ -39,11 +39,6 @@ typedef struct saving {
 
 /* ---- read and embed ---- */
 
-static hd_status refuse_item(co_saved *item, hd_status status, const char *text) {
-    item->status = hd_error_set(&item->fault.error, status, "tools", "%s", text);
-    return item->status;
-}
-
 static hd_status read_items(saving *s, const json_t *const *objects) {
     for (uint32_t i = 0; i < s->count; i++) {
         char what[32];
@@ -58,7 +53,7 @@ static hd_status read_items(saving *s, const json_t *const *objects) {
     return HD_OK;
 }
 
-/* Embeds the items [one by one, when the batch as a whole was refused for what one of them holds]. */
+/* One by one, when the batch as a whole was refused for what one of them holds. */
 static hd_status embed_each(saving *s, const uint32_t *wanting, uint32_t count, const hd_str *texts, float *vectors) {
     const co_org *org = s->call->org;
     for (uint32_t i = 0; i < count; i++) {
@@ -66,6 +61,7 @@ static hd_status embed_each(saving *s, const uint32_t *wanting, uint32_t count, 
         float *vector = vectors + (size_t)i * org->dimension;
         item->status = co_embed(org, &texts[i], 1, vector, &item->fault.error);
         item->memory.event.vector = vector;
+        item->memory.event.dimension = org->dimension;
     }
     return HD_OK;
 }
