@@ -96,6 +96,7 @@ static bool is_label_fit(const hd_step *step) {
 
 static bool are_facets_fit(const hd_step *step) {
     if (step->facets > FACETS_ALL || step->kinds > KINDS_ALL) return false;
+    if (((step->facets | step->start.facets) & HD_FACET_VECTOR) && step->dimension < 1) return false;
     if (step->kind != HD_STEP_FACTS) return (step->facets & FACETS_NAMES) == 0;
     if (step->frontier_label != HD_LABEL_EVENT) return (step->facets & ~(uint32_t)HD_FACET_TYPE) == 0;
     return (step->facets & FACETS_NAMES) != FACETS_NAMES && (step->facets & HD_FACET_TYPE) == 0;

@@ -9,7 +9,6 @@
 
 static HdPb__EventBatch *put_events(hd_arena *scratch, const hd_event_batch *batch) {
     if (batch->count == 0) return NULL;
-    HD_CHECK(batch->vectors == NULL || batch->dimension > 0);
     HdPb__EventBatch *message;
     HD_CODEC_NEW(message, scratch, event_batch);
     message->count = batch->count;

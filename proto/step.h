@@ -148,7 +148,7 @@ typedef struct hd_step {
     uint8_t kinds;         /* TAG postings and MEMBER_OF: HD_KIND_* wanted. NEXT: HD_SOURCE_* wanted; 0 means all */
     hd_str *folded;        /* RESOLVE: folded names */
     uint32_t folded_count; /* RESOLVE; frontier_label says ENTITY or TAG */
-    uint32_t dimension;    /* MEASURE with vectors, HD_FACET_VECTOR */
+    uint32_t dimension;    /* of vectors that are sent or asked for: MEASURE with vectors, HD_FACET_VECTOR */
 } hd_step;
 
 /* How far a step got in one partition. Every partition asked has one per step that was run. */

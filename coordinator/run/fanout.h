@@ -28,7 +28,8 @@ typedef struct co_step_outcome {
     uint64_t us; /* wall time of the step, as the coordinator saw it */
 } co_step_outcome;
 
-/* `topology`, `wire`, `org` and `budget` are borrowed for the fanout's life; results live in `arena`. `deadline_us` is monotonic. */
+/* `topology`, `wire`, `org` and `budget` are borrowed for the fanout's life; results live in `arena`. `deadline_us` is
+ * monotonic. */
 HD_MUST_USE hd_status co_fanout_new(hd_arena *arena, co_topology *topology, hd_wire_client *wire, const co_org *org,
                                     hd_budget *budget, uint64_t deadline_us, co_fanout **fanout_out);
 
@@ -36,8 +37,8 @@ HD_MUST_USE hd_status co_fanout_new(hd_arena *arena, co_topology *topology, hd_w
  *   FACTS of events and MEASURE: aligned with the frontier as given (flags / is_answered tell what no partition answered);
  *   FACTS of names, POSTINGS: names[] aligned with the frontier, counts summed, edges of all partitions, `events` distinct;
  *   SHARES: edges of all partitions, per frontier event in no particular order; names[] distinct, counts summed;
- *   NEXT: per frontier event the edges of the merged thread order and explicit ones; one edge per pair, `thread` wins. Where
- *   is_any_missing, thread edges are left out altogether;
+ *   NEXT: per frontier event the edges of the merged thread order and explicit ones; one edge per pair, `thread` wins. Where some
+ *   partition is missing or was cut, thread edges are left out altogether, and so is an explicit edge that could be one;
  *   START: the k best over all, in order; sums of candidates and group counts; has_more;
  *   RESOLVE: names[] distinct, counts summed.
  * A step stopped by its share of a COUNT cap is gone on with, as long as the query's budget has something left. Charges the budget.
@@ -48,8 +49,9 @@ HD_MUST_USE hd_status co_fanout_run(co_fanout *fanout, const hd_step *step, hd_s
 
 /* Can a chain be run in one round trip: does one shard hold all partitions of the org? */
 bool co_fanout_can_chain(const co_fanout *fanout);
-/* Runs a chain on that shard. *count_out results come back, as many as the shard ran complete and one that was cut at the most (gone
- * on with as above); the caller runs the rest step by step. */
+/* Runs a chain on that shard, which gets all that the budget has left, so that nothing is left to go on with after a cut.
+ * *count_out results come back, at least one: as many as the shard ran complete, and one that was not at the most; the caller runs
+ * the rest step by step. */
 HD_MUST_USE hd_status co_fanout_run_chain(co_fanout *fanout, const hd_step *steps, uint32_t step_count, hd_step_result *results_out,
                                           co_step_outcome *outcomes_out, uint32_t *count_out);
 
@@ -60,10 +62,14 @@ void co_fanout_restart(co_fanout *fanout);
 /* Tells the shards to stop what they still do for this query. */
 void co_fanout_cancel(co_fanout *fanout);
 
-/* Tests: replies are held back or reordered by these (real transport underneath). NULL fields: off. */
+/* Asked now and then while waiting for shards; true ends the step with HD_CANCELLED, and the shards are told. NULL: never. */
+void co_fanout_set_gone(co_fanout *fanout, bool (*is_client_gone)(void *self), void *self);
+
+/* Tests: replies are held back until all have come, and taken in another order (real transport underneath). NULL fields: off. */
 typedef struct co_fanout_faults {
-    uint32_t (*pick_next)(void *self, uint32_t waiting); /* which of the waiting replies is taken next */
+    uint32_t (*pick_next)(void *self, uint32_t waiting); /* which of the waiting replies is taken next: below `waiting` */
     void *self;
 } co_fanout_faults;
+void co_fanout_set_faults(co_fanout *fanout, const co_fanout_faults *faults);
 
 #endif
