@@ -224,7 +224,7 @@ static hd_status gather_all(co_fanout *fanout, co_ask *asks, uint32_t count) {
 }
 
 hd_status co_fanout_gather(co_fanout *fanout, co_ask *asks, uint32_t count) {
-    hd_status status = fanout->faults.pick_next != NULL ? gather_held(fanout, asks, count) : gather_all(fanout, asks, count);
+    hd_status status = gather_all(fanout, asks, count);
     for (uint32_t i = 0; i < count; i++) {
         co_ask *ask = &asks[i];
         if (ask->state == CO_ASK_WAITING) send_cancel(fanout, &fanout->groups[ask->group]);
