@@ -212,6 +212,8 @@ hd_status co_language_bind(hd_arena *arena, hd_str text, const co_query **query_
     *query_out = NULL;
     co_faults_init(&faults, arena, text, refusal_out);
     HD_TRY(check_text(&faults));
+    HD_TRY(hd_arena_dup(arena, text, &faults.text));
+    text = faults.text;
     HD_TRY(co_lex(arena, text, &tokens));
     hd_status status = co_parse(&faults, &tokens, &tree);
     if (status != HD_OK && status != HD_GRAMMAR) return status;

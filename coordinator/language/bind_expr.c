@@ -31,13 +31,14 @@ static hd_status bind_name(co_binder *binder, const co_name *name, uint32_t *var
 }
 
 static hd_status report_property(co_binder *binder, const co_var *var, const co_name *name, const char *const *allowed) {
-    co_advice advice = {.hint = co_words_property_hint(name->text)};
-    hd_str hint = advice.hint;
+    co_advice advice;
+    hd_str hint = {0};
+    if (!var->is_relation) hint = co_words_property_hint(var->label, name->text);
     HD_TRY(co_advise(
         binder->faults, name->text, "allowed_properties", allowed,
         allowed[0] ? HD_STR("Use one of its properties.") : HD_STR("Leave its name out: there is nothing to ask of it."), &advice));
     if (hint.data) advice.hint = hint;
-    if (hd_str_is_equal(name->text, HD_STR("score"))) advice.hint = HD_STR("Write cos(a, b) for the similarity of two events.");
+    if (hd_property_parse(name->text) == HD_PROP_SCORE) advice.hint = HD_STR("Write cos(a, b) for the similarity of two events.");
     const char *what = var->is_relation ? hd_relation_name(var->relation) : hd_label_name(var->label);
     if (!var->is_relation && hd_property_parse(name->text) == HD_PROP_SCORE && var->label == HD_LABEL_EVENT) {
         return co_fault(binder->faults, CO_BLOCKED_GRAMMAR, name->offset, &advice, "score belongs to the variable of START alone");

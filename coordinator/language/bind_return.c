@@ -10,6 +10,11 @@ static bool has_aggregate(const hd_expr *expr) {
     return false;
 }
 
+/* An expression as the query has it. */
+static hd_str written(const co_query *query, const hd_expr *expr) {
+    return (hd_str){query->text.data + expr->offset, expr->size};
+}
+
 /* ---- columns ---- */
 
 static hd_status check_columns(co_binder *binder) {
@@ -38,9 +43,9 @@ static hd_status bind_items(co_binder *binder) {
         HD_TRY(co_bind_expr(binder, &item->expr, true, false));
         HD_TRY(co_type_check(&binder->checker, item->expr, &type));
         HD_TRY(co_bind_fold(binder, item->expr));
-        hd_str written = {query->text.data + item->offset, item->size};
+        hd_str column = {query->text.data + item->offset, item->size};
         query->items[i] = (co_item){.expr = item->expr,
-                                    .column = item->alias.text.data ? item->alias.text : written,
+                                    .column = item->alias.text.data ? item->alias.text : column,
                                     .has_aggregate = has_aggregate(item->expr)};
     }
     return check_columns(binder);
@@ -90,7 +95,8 @@ static hd_status check_mixed_items(co_binder *binder) {
         if (!item->has_aggregate || is_covered(query, item->expr, false, &loose)) continue;
         HD_TRY(co_fault(binder->faults, CO_BLOCKED_GRAMMAR, loose->offset,
                         CO_HINT("Return it as an item of its own too, so that rows are grouped by it."),
-                        "this stands beside an aggregate, and a group has many values of it"));
+                        HD_STR_FMT " stands beside an aggregate, and a group has many values of it",
+                        HD_STR_ARG(co_excerpt(written(query, loose)))));
     }
     return HD_OK;
 }
@@ -111,7 +117,8 @@ static hd_status check_order_covered(co_binder *binder, const hd_expr *expr) {
     }
     return co_fault(binder->faults, CO_BLOCKED_GRAMMAR, loose->offset,
                     CO_HINT("Return it too, or order by something that is returned."),
-                    "ORDER BY uses what is not returned, and RETURN %s", is_grouped ? "aggregates" : "is DISTINCT");
+                    "ORDER BY uses " HD_STR_FMT ", which is not returned, and RETURN %s",
+                    HD_STR_ARG(co_excerpt(written(query, loose))), is_grouped ? "aggregates" : "is DISTINCT");
 }
 
 static hd_status bind_orders(co_binder *binder) {
@@ -120,19 +127,19 @@ static hd_status bind_orders(co_binder *binder) {
     HD_ALLOC(query->orders, binder->faults->arena, tree->order_count);
     query->order_count = tree->order_count;
     for (uint32_t i = 0; i < tree->order_count; i++) {
-        co_tree_order *written = &tree->orders[i];
-        uint32_t offset = written->expr->offset;
-        HD_TRY(co_bind_expr(binder, &written->expr, true, true));
-        HD_TRY(co_type_check_order(&binder->checker, written->expr, offset));
-        HD_TRY(co_bind_fold(binder, written->expr));
+        co_tree_order *key = &tree->orders[i];
+        uint32_t offset = key->expr->offset;
+        HD_TRY(co_bind_expr(binder, &key->expr, true, true));
+        HD_TRY(co_type_check_order(&binder->checker, key->expr, offset));
+        HD_TRY(co_bind_fold(binder, key->expr));
         co_order *order = &query->orders[i];
-        *order = (co_order){.expr = written->expr, .item = -1, .is_descending = written->is_descending};
+        *order = (co_order){.expr = key->expr, .item = -1, .is_descending = key->is_descending};
         for (uint32_t k = 0; k < query->item_count && order->item < 0; k++) {
-            if (!co_expr_is_same(written->expr, query->items[k].expr)) continue;
+            if (!co_expr_is_same(key->expr, query->items[k].expr)) continue;
             order->item = (int32_t)k;
             order->expr = query->items[k].expr;
         }
-        if (order->item < 0 && !co_term_of(written->expr)->is_poisoned) HD_TRY(check_order_covered(binder, written->expr));
+        if (order->item < 0 && !co_term_of(key->expr)->is_poisoned) HD_TRY(check_order_covered(binder, key->expr));
     }
     return HD_OK;
 }

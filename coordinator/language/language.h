@@ -16,7 +16,8 @@ typedef struct co_refusal {
     const char *const *allowed; /* NULL-terminated */
 } co_refusal;
 
-/* Parses and binds. HD_OK; HD_SYNTAX or HD_GRAMMAR with *refusal_out filled; HD_MEMORY. */
+/* Parses and binds. HD_OK; HD_SYNTAX or HD_GRAMMAR with *refusal_out filled; HD_MEMORY. `text` is borrowed for the call: what the
+ * query keeps of it is a copy in the arena. Never reads a text of more than CO_QUERY_BYTES_MAX. */
 HD_MUST_USE hd_status co_language_bind(hd_arena *arena, hd_str text, const co_query **query_out, co_refusal *refusal_out);
 
 /* Parameters as they came: names without '$', values converted from JSON. A value too deep, too large or of no type of the language
@@ -70,7 +71,8 @@ typedef struct co_resolved {
     uint32_t note_count;
 } co_resolved;
 
-/* HD_OK, HD_PARAMS (or HD_GRAMMAR where a literal is at fault) with *refusal_out, HD_MEMORY. */
+/* HD_OK; HD_PARAMS with *refusal_out (literals were checked by co_language_bind); HD_MEMORY. The values of `params` are borrowed as long
+ * as *resolved_out is used. Of the arrays that may be empty, those of a START argument that is absent are NULL. */
 HD_MUST_USE hd_status co_language_resolve(hd_arena *arena, const co_query *query, const co_params *params,
                                           co_resolved *resolved_out, co_refusal *refusal_out);
 

@@ -314,7 +314,7 @@ co_type_kind co_property_type(hd_property property);
 /* A sentence for a function, operator, clause or property that other systems have and this language has not; the absent string
  * where it is none of those. */
 hd_str co_words_hint(hd_str word);
-hd_str co_words_property_hint(hd_str property);
+hd_str co_words_property_hint(hd_label label, hd_str property);
 hd_str co_words_start_hint(hd_str key);
 /* What to do without a relation that is not available yet. */
 hd_str co_words_relation_hint(hd_relation relation);

@@ -9,7 +9,7 @@
 #include "common/text.h"
 #include "coordinator/language/language_private.h"
 
-enum { EXCERPT_MAX = 40, MESSAGE_MAX = 600 };
+enum { EXCERPT_MAX = 40, MESSAGE_MAX = 1024 };
 
 void co_faults_init(co_faults *faults, hd_arena *arena, hd_str text, co_refusal *refusal_out) {
     *refusal_out = (co_refusal){0};

@@ -4,7 +4,8 @@
  *
  * A string that is compared with a timestamp and names no moment is refused, as a literal and as a parameter: its comparison could
  * only ever be null. */
-#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 
 #include "common/clock.h"
 #include "common/text.h"
@@ -12,9 +13,14 @@
 
 static const char *type_name(co_type type) {
     static const char *const names[] = {
-        [CO_TYPE_ANY] = "any value",       [CO_TYPE_NULL] = "null",       [CO_TYPE_BOOL] = "a boolean",
-        [CO_TYPE_NUMBER] = "a number",     [CO_TYPE_STRING] = "a string", [CO_TYPE_INSTANT] = "a timestamp",
-        [CO_TYPE_RELATION] = "a relation", [CO_TYPE_LIST] = "a list",
+        [CO_TYPE_ANY] = "the value of a parameter",
+        [CO_TYPE_NULL] = "null",
+        [CO_TYPE_BOOL] = "a boolean",
+        [CO_TYPE_NUMBER] = "a number",
+        [CO_TYPE_STRING] = "a string",
+        [CO_TYPE_INSTANT] = "a timestamp",
+        [CO_TYPE_RELATION] = "a relation",
+        [CO_TYPE_LIST] = "a list",
     };
     if (type.kind != CO_TYPE_NODE) return names[type.kind];
     return type.label == HD_LABEL_ENTITY ? "an Entity" : type.label == HD_LABEL_TAG ? "a Tag" : "an Event";
@@ -31,7 +37,8 @@ static co_type type_of_value(const hd_value *value) {
     }
 }
 
-/* Where the blame goes: at a parameter, once parameters are known. */
+enum { REPORT_MAX = 400 };
+
 static const hd_expr *find_param(const hd_expr *expr) {
     if (expr->kind == HD_EXPR_PARAM) return expr;
     for (uint32_t i = 0; i < expr->arg_count; i++) {
@@ -41,16 +48,26 @@ static const hd_expr *find_param(const hd_expr *expr) {
     return NULL;
 }
 
-/* Of two expressions that do not go together: the parameter in the second, in the first, else the second as it stands. */
-static uint32_t blame(const co_checker *checker, const hd_expr *first, const hd_expr *second) {
-    if (!checker->params) return second->offset;
+/* Reports that two expressions do not go together: at the parameter in the second, else in the first, once parameters are known; and
+ * at the second as it stands before. */
+static hd_status report(const co_checker *checker, const hd_expr *first, const hd_expr *second, hd_str hint, const char *format,
+                        ...) HD_PRINTF(5, 6);
+
+static hd_status report(const co_checker *checker, const hd_expr *first, const hd_expr *second, hd_str hint, const char *format,
+                        ...) {
+    char message[REPORT_MAX];
+    co_advice advice = {.hint = hint};
+    va_list arguments;
+    va_start(arguments, format);
+    int size = vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    HD_CHECK(size >= 0 && (size_t)size < sizeof message);
+    if (!checker->params) return co_fault(checker->faults, CO_BLOCKED_GRAMMAR, second->offset, &advice, "%s", message);
     const hd_expr *param = find_param(second);
     if (!param) param = find_param(first);
-    return param ? param->offset : second->offset;
-}
-
-static co_blocked_by blocked_by(const co_checker *checker) {
-    return checker->params ? CO_BLOCKED_PARAMS : CO_BLOCKED_GRAMMAR;
+    if (!param) return co_fault(checker->faults, CO_BLOCKED_PARAMS, second->offset, &advice, "%s", message);
+    return co_fault(checker->faults, CO_BLOCKED_PARAMS, param->offset, &advice, "%s, in the parameter $" HD_STR_FMT, message,
+                    HD_STR_ARG(co_excerpt(checker->query->params[param->index])));
 }
 
 /* ---- comparisons ---- */
@@ -87,16 +104,16 @@ static hd_str comparison_hint(co_type a, co_type b) {
 
 /* A string beside a timestamp must name a moment. `other` is where the string stands, `value` what it is (NULL: not known). */
 static hd_status check_instant(const co_checker *checker, const hd_expr *other, const hd_value *value) {
-    co_advice advice = {.hint = HD_STR("Write an ISO 8601 date or date-time, such as '2025-01-31' or '2025-01-31T10:00:00Z'.")};
+    static const char hint[] = "Write an ISO 8601 date or date-time, such as '2025-01-31' or '2025-01-31T10:00:00Z'.";
     if (!value || value->type != HD_TYPE_STRING) {
-        return co_fault(checker->faults, blocked_by(checker), other->offset, &advice,
-                        "a timestamp compares with a timestamp, a string in quotes "
-                        "or a parameter, not with another property");
+        return report(checker, other, other, hd_str_of(hint),
+                      "a timestamp compares with a timestamp, a string in quotes "
+                      "or a parameter, not with another property");
     }
     int64_t us;
     if (hd_instant_parse(value->text, &us)) return HD_OK;
-    return co_fault(checker->faults, blocked_by(checker), other->offset, &advice,
-                    "the string '" HD_STR_FMT "' names no moment in time", HD_STR_ARG(co_excerpt(value->text)));
+    return report(checker, other, other, hd_str_of(hint), "the string '" HD_STR_FMT "' names no moment in time",
+                  HD_STR_ARG(co_excerpt(value->text)));
 }
 
 /* One operand of a comparison: its type, where it stands, and its value where that is known. */
@@ -108,13 +125,11 @@ typedef struct side {
 
 static hd_status check_sides(const co_checker *checker, side a, side b, bool is_equality) {
     if (!is_comparable(a.type, b.type, is_equality)) {
-        co_advice advice = {.hint = comparison_hint(a.type, b.type)};
+        hd_str hint = comparison_hint(a.type, b.type);
         if (a.type.kind == CO_TYPE_NODE && b.type.kind == CO_TYPE_NODE && a.type.label == b.type.label) {
-            return co_fault(checker->faults, blocked_by(checker), blame(checker, a.expr, b.expr), &advice,
-                            "nodes have no order: they compare with = and <> alone");
+            return report(checker, a.expr, b.expr, hint, "nodes have no order: they compare with = and <> alone");
         }
-        return co_fault(checker->faults, blocked_by(checker), blame(checker, a.expr, b.expr), &advice,
-                        "%s does not compare with %s", type_name(a.type), type_name(b.type));
+        return report(checker, a.expr, b.expr, hint, "%s does not compare with %s", type_name(a.type), type_name(b.type));
     }
     if (a.type.kind == CO_TYPE_INSTANT && b.type.kind == CO_TYPE_STRING) return check_instant(checker, b.expr, b.value);
     if (b.type.kind == CO_TYPE_INSTANT && a.type.kind == CO_TYPE_STRING) return check_instant(checker, a.expr, a.value);
@@ -146,15 +161,13 @@ static hd_status check_in(const co_checker *checker, const hd_expr *expr) {
     if (type.kind == CO_TYPE_NULL || (list->kind == HD_EXPR_LITERAL && co_term_of((hd_expr *)list)->is_poisoned)) return HD_OK;
     bool can_be_list = list->kind == HD_EXPR_LIST || list->kind == HD_EXPR_PARAM || list->kind == HD_EXPR_LITERAL;
     if (!can_be_list || !co_operand_is_list(checker, list, &count, &is_known)) {
-        return co_fault(checker->faults, blocked_by(checker), list->offset,
-                        CO_HINT("Write a list, as in a.id IN ['x', 'y'], or a parameter that is one."),
-                        "IN needs a list on its right, not %s", type.kind == CO_TYPE_LIST ? "a property" : type_name(type));
+        return report(checker, list, list, HD_STR("Write a list, as in a.id IN ['x', 'y'], or a parameter that is one."),
+                      "IN needs a list on its right, not %s", type.kind == CO_TYPE_LIST ? "a property" : type_name(type));
     }
     if (left.type.kind == CO_TYPE_NODE || has_no_comparison(left.type)) {
-        co_advice advice = {.hint = comparison_hint(left.type, left.type)};
-        if (left.type.kind == CO_TYPE_NODE) advice.hint = HD_STR("Test a property of the node, as in a.id IN [..].");
-        return co_fault(checker->faults, blocked_by(checker), blame(checker, expr->args[0], expr->args[0]), &advice,
-                        "%s is in no list of values", type_name(left.type));
+        hd_str hint = comparison_hint(left.type, left.type);
+        if (left.type.kind == CO_TYPE_NODE) hint = HD_STR("Test a property of the node, as in a.id IN [..].");
+        return report(checker, expr->args[0], expr->args[0], hint, "%s is in no list of values", type_name(left.type));
     }
     for (uint32_t i = 0; is_known && i < count; i++) {
         co_operand operand = co_operand_item(checker, list, i);
@@ -171,16 +184,15 @@ static hd_status check_piece(const co_checker *checker, const hd_expr *expr, con
     if (value->type != HD_TYPE_STRING) {
         hd_str text;
         HD_TRY(co_describe(checker->faults->arena, value, &text));
-        return co_fault(checker->faults, blocked_by(checker), expr->offset,
-                        CO_HINT("Put a string in quotes on the right of CONTAINS."),
-                        "CONTAINS needs a string on its right, not " HD_STR_FMT, HD_STR_ARG(text));
+        return report(checker, expr, expr, HD_STR("Put a string in quotes on the right of CONTAINS."),
+                      "CONTAINS needs a string on its right, not " HD_STR_FMT, HD_STR_ARG(text));
     }
     bool is_ascii = true;
     for (size_t i = 0; i < value->text.size; i++) is_ascii = is_ascii && (unsigned char)value->text.data[i] < 0x80;
     if (value->text.size > 0 && (!is_ascii || value->text.size >= 2)) return HD_OK;
-    return co_fault(checker->faults, blocked_by(checker), expr->offset, CO_HINT("Give CONTAINS a longer piece of the name."),
-                    "CONTAINS needs at least 2 characters (1 where it is not ASCII), and '" HD_STR_FMT "' has %zu",
-                    HD_STR_ARG(value->text), value->text.size);
+    return report(checker, expr, expr, HD_STR("Give CONTAINS a longer piece of the name."),
+                  "CONTAINS needs at least 2 characters (1 where it is not ASCII), and '" HD_STR_FMT "' has %zu",
+                  HD_STR_ARG(value->text), value->text.size);
 }
 
 static hd_status check_contains(const co_checker *checker, const hd_expr *expr) {
@@ -191,14 +203,13 @@ static hd_status check_contains(const co_checker *checker, const hd_expr *expr) 
     bool is_poisoned = !checker->params && (co_term_of((hd_expr *)name)->is_poisoned || co_term_of((hd_expr *)piece)->is_poisoned);
     if (is_poisoned) return HD_OK;
     if (name->kind != HD_EXPR_PROPERTY || name->property != HD_PROP_NAME) {
-        return co_fault(checker->faults, blocked_by(checker), name->offset,
-                        CO_HINT("Write e.name CONTAINS '..'; to find events by what they say, start with events(text: $q)."),
-                        "CONTAINS works on the name of an Entity or a Tag alone");
+        return report(checker, name, name,
+                      HD_STR("Write e.name CONTAINS '..'; to find events by what they say, start with events(text: $q)."),
+                      "CONTAINS works on the name of an Entity or a Tag alone");
     }
     if (piece->kind != HD_EXPR_LITERAL && piece->kind != HD_EXPR_PARAM) {
-        return co_fault(checker->faults, blocked_by(checker), piece->offset,
-                        CO_HINT("Write a string in quotes or a $parameter there."),
-                        "CONTAINS takes a string or a parameter on its right");
+        return report(checker, piece, piece, HD_STR("Write a string in quotes or a $parameter there."),
+                      "CONTAINS takes a string or a parameter on its right");
     }
     const hd_value *value = co_operand_of(checker, piece).value;
     return value ? check_piece(checker, piece, value) : HD_OK;
@@ -210,9 +221,8 @@ static hd_status check_boolean(const co_checker *checker, const hd_expr *expr, c
     co_type type;
     HD_TRY(co_type_check(checker, expr, &type));
     if (type.kind == CO_TYPE_ANY || type.kind == CO_TYPE_NULL || type.kind == CO_TYPE_BOOL) return HD_OK;
-    return co_fault(checker->faults, blocked_by(checker), blame(checker, expr, expr),
-                    CO_HINT("Write a condition there, such as a.thread IS NOT NULL or r.count >= 2."),
-                    "%s needs a condition, not %s", where, type_name(type));
+    return report(checker, expr, expr, HD_STR("Write a condition there, such as a.thread IS NOT NULL or r.count >= 2."),
+                  "%s needs a condition, not %s", where, type_name(type));
 }
 
 static hd_status check_aggregate(const co_checker *checker, const hd_expr *expr, co_type *type_out) {
@@ -233,11 +243,10 @@ static hd_status check_aggregate(const co_checker *checker, const hd_expr *expr,
         type_out->kind = CO_TYPE_NUMBER;
         if (is_number) return HD_OK;
     }
-    co_advice advice = {.hint = HD_STR("Aggregate a number, such as r.count or e.event_count.")};
-    if (has_no_comparison(type)) advice.hint = HD_STR("Aggregate a property, such as r.count.");
+    hd_str hint = HD_STR("Aggregate a number, such as r.count or e.event_count.");
+    if (has_no_comparison(type)) hint = HD_STR("Aggregate a property, such as r.count.");
     type_out->kind = CO_TYPE_ANY;
-    return co_fault(checker->faults, blocked_by(checker), blame(checker, expr->args[0], expr->args[0]), &advice,
-                    "%s cannot be taken of %s", names[expr->aggregate], type_name(type));
+    return report(checker, expr->args[0], expr->args[0], hint, "%s cannot be taken of %s", names[expr->aggregate], type_name(type));
 }
 
 static co_type type_of_leaf(const co_checker *checker, const hd_expr *expr) {
@@ -289,7 +298,8 @@ hd_status co_type_check_order(const co_checker *checker, const hd_expr *expr, ui
     co_type type;
     HD_TRY(co_type_check(checker, expr, &type));
     if (!has_no_comparison(type)) return HD_OK;
-    return co_fault(checker->faults, blocked_by(checker), checker->params ? blame(checker, expr, expr) : offset,
-                    CO_HINT("Order by a property, such as r.count or b.timestamp."), "ORDER BY cannot order by %s",
+    const hd_str hint = HD_STR("Order by a property, such as r.count or b.timestamp.");
+    if (checker->params) return report(checker, expr, expr, hint, "ORDER BY cannot order by %s", type_name(type));
+    return co_fault(checker->faults, CO_BLOCKED_GRAMMAR, offset, &(co_advice){.hint = hint}, "ORDER BY cannot order by %s",
                     type_name(type));
 }

@@ -214,8 +214,18 @@ hd_str co_words_hint(hd_str word) {
     return find_hint(rows, HD_COUNT_OF(rows), word);
 }
 
-hd_str co_words_property_hint(hd_str property) {
-    static const hint_row rows[] = {
+hd_str co_words_property_hint(hd_label label, hd_str property) {
+    static const hint_row name_rows[] = {
+        {"title", "Write name."},
+        {"label", "Write name."},
+        {"summary", "Events have a summary; this one has a name."},
+        {"degree", "Write event_count."},
+        {"df", "Write event_count."},
+        {"frequency", "Write event_count."},
+        {"count", "Write event_count."},
+        {"kind", "Write type for what an Entity is; kind is a property of MEMBER_OF."},
+    };
+    static const hint_row event_rows[] = {
         {"content", "The content is not part of the graph: read it with the tool get_memory_content."},
         {"text", "Return summary; the content is read with the tool get_memory_content."},
         {"title", "Return summary."},
@@ -229,13 +239,11 @@ hd_str co_words_property_hint(hd_str property) {
         {"updated_at", "Write timestamp."},
         {"vector", "Vectors are not returned; compare them with cos(a, b)."},
         {"embedding", "Vectors are not returned; compare them with cos(a, b)."},
-        {"degree", "Write event_count."},
-        {"df", "Write event_count."},
-        {"frequency", "Write event_count."},
         {"similarity", "Write cos(a, b), or a.score of the start's events."},
         {"distance", "Write cos(a, b), or a.score of the start's events."},
     };
-    return find_hint(rows, HD_COUNT_OF(rows), property);
+    if (label == HD_LABEL_EVENT) return find_hint(event_rows, HD_COUNT_OF(event_rows), property);
+    return find_hint(name_rows, HD_COUNT_OF(name_rows), property);
 }
 
 hd_str co_words_start_hint(hd_str key) {
