@@ -183,6 +183,13 @@ bool sh_value_read_text(hd_str value, hd_str *summary_out, hd_str *content_out) 
     return !r.is_bad && layout == LAYOUT && hd_reader_left(&r) == 0;
 }
 
+bool sh_value_read_summary(hd_str head, hd_str *summary_out) {
+    hd_reader r = hd_reader_of(head.data, head.size);
+    uint8_t layout = hd_reader_u8(&r);
+    *summary_out = hd_reader_sized(&r);
+    return !r.is_bad && layout == LAYOUT;
+}
+
 void sh_value_add_vector(hd_buf *buf, const float *vector, uint32_t dimension) {
     hd_buf_add(buf, vector, (size_t)dimension * sizeof(float));
 }

@@ -65,6 +65,8 @@ HD_MUST_USE hd_status sh_value_read_event(hd_arena *arena, hd_str value, hd_even
 
 void sh_value_add_text(hd_buf *buf, hd_str summary, hd_str content);
 bool sh_value_read_text(hd_str value, hd_str *summary_out, hd_str *content_out);
+/* From the first bytes of such a value; false also when the summary is not all in them. */
+bool sh_value_read_summary(hd_str head, hd_str *summary_out);
 
 /* Appends `dimension` floats as they are stored. */
 void sh_value_add_vector(hd_buf *buf, const float *vector, uint32_t dimension);

@@ -15,6 +15,8 @@
 #include "common/log.h"
 #include "common/map.h"
 
+enum { SUMMARY_BYTES = 2048 }; /* holds any summary that the tools let pass: 500 characters of 4 bytes, and its size */
+
 typedef struct entry entry;
 
 typedef struct load {
@@ -551,11 +553,17 @@ hd_status sh_partition_get_text(sh_partitions *p, const sh_partition *partition,
     char key[SH_KEY_RECORD_SIZE];
     sh_key_of_record(partition->spec.id, record, key);
     hd_str value = {0}, summary = {0}, content = {0};
-    hd_status status = sh_store_get(p->store, SH_FAMILY_TEXT, (hd_str){key, sizeof(key)}, arena, &value, error);
+    size_t size_max = content_out ? SIZE_MAX : SUMMARY_BYTES; /* contents are long, and mostly it is the summary that is wanted */
+    hd_status status = sh_store_get_head(p->store, SH_FAMILY_TEXT, (hd_str){key, sizeof(key)}, size_max, arena, &value, error);
     if (status == HD_NOT_FOUND)
         return hd_error_set(error, HD_SNAPSHOT_GONE, "partition", "partition %" PRIu64 ", record %" PRIu64 ": its text was swept",
                             partition->spec.id, record);
     HD_TRY(status);
+    if (!content_out && sh_value_read_summary(value, &summary)) {
+        if (summary_out) *summary_out = summary;
+        return HD_OK;
+    }
+    if (!content_out) HD_TRY(sh_store_get(p->store, SH_FAMILY_TEXT, (hd_str){key, sizeof(key)}, arena, &value, error));
     if (!sh_value_read_text(value, &summary, &content))
         return hd_error_set(error, HD_STORE_CORRUPT, "partition",
                             "partition %" PRIu64 ", record %" PRIu64 ": its text does not decode", partition->spec.id, record);

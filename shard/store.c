@@ -387,6 +387,11 @@ hd_status sh_store_recover(sh_store *store, hd_error *error) {
 /* -- reading and writing ---------------------------------------------------------------------------------------------------------------- */
 
 hd_status sh_store_get(sh_store *store, sh_family family, hd_str key, hd_arena *arena, hd_str *value_out, hd_error *error) {
+    return sh_store_get_head(store, family, key, SIZE_MAX, arena, value_out, error);
+}
+
+hd_status sh_store_get_head(sh_store *store, sh_family family, hd_str key, size_t size_max, hd_arena *arena, hd_str *value_out,
+                            hd_error *error) {
     hd_status status = HD_OK;
     char *text = NULL;
     rocksdb_pinnableslice_t *slice = NULL;
@@ -397,6 +402,7 @@ hd_status sh_store_get(sh_store *store, sh_family family, hd_str key, hd_arena *
     if (!slice) HD_GOTO(HD_NOT_FOUND);
     hd_str lent;
     lent.data = rocksdb_pinnableslice_value(slice, &lent.size);
+    lent.size = HD_MIN(lent.size, size_max);
     status = hd_arena_dup(arena, lent, value_out);
     if (status != HD_OK) (void)hd_error_set(error, status, "store", "no memory left for a stored value of %zu bytes", lent.size);
 out:

@@ -39,6 +39,9 @@ uint64_t sh_store_disk_bytes(const sh_store *store);
 /* *value_out in the arena; HD_NOT_FOUND where there is none. */
 HD_MUST_USE hd_status sh_store_get(sh_store *store, sh_family family, hd_str key, hd_arena *arena, hd_str *value_out,
                                    hd_error *error);
+/* The same, but at most the first `size_max` bytes of the value. */
+HD_MUST_USE hd_status sh_store_get_head(sh_store *store, sh_family family, hd_str key, size_t size_max, hd_arena *arena,
+                                        hd_str *value_out, hd_error *error);
 
 /* Did a write fail, and was the store not recovered since? */
 bool sh_store_is_failed(const sh_store *store);

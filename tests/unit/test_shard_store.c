@@ -344,6 +344,8 @@ static void test_other_layouts(void **state) {
     sh_value_add_text(&buf, HD_STR("sum"), (hd_str){0});
     assert_true(sh_value_read_text(hd_buf_get(&buf), &summary, &content));
     assert_true(is_same(summary, HD_STR("sum")) && content.data == NULL);
+    assert_true(sh_value_read_summary((hd_str){buf.data, 5}, &summary) && is_same(summary, HD_STR("sum")));
+    assert_false(sh_value_read_summary((hd_str){buf.data, 4}, &summary));
     for (size_t cut = 0; cut < buf.size; cut++) assert_false(sh_value_read_text((hd_str){buf.data, cut}, &summary, &content));
     hd_buf_clear(&buf);
     sh_value_add_text(&buf, HD_STR(""), HD_STR("body"));

@@ -180,6 +180,8 @@ static void check_event(fixture *f, const sh_partition *p, const sh_view *view, 
     ASSERT_OK(sh_partition_get_text(f->partitions, p, e.record, arena, &summary, &content, &error), error);
     assert_true(hd_str_is_equal(summary, hd_str_of(m->summary)) && (content.data != NULL) == m->has_content);
     if (m->has_content) assert_true(hd_str_is_equal(content, hd_str_of(m->content)));
+    ASSERT_OK(sh_partition_get_text(f->partitions, p, e.record, arena, &summary, NULL, &error), error);
+    assert_true(hd_str_is_equal(summary, hd_str_of(m->summary)));
     hd_arena_free(arena);
 }
 
@@ -477,6 +479,32 @@ static void test_groups(void **state) {
     fixture_end(&f);
 }
 
+/* A summary longer than what is read of a text for its sake, and a text that is gone. */
+static void test_long_summary(void **state) {
+    fixture f;
+    answer a;
+    hd_error error = {0};
+    sh_partition *p;
+    static char summary[5000];
+    open_four(&f);
+    memset(summary, 's', sizeof(summary));
+    hd_write_item item = simple_item(0, "long");
+    item.event.summary = (hd_str){summary, sizeof(summary)};
+    item.event.content = HD_STR("content");
+    assert_int_equal(fixture_write_one(&f, 1, &item, &a).code, HD_OK);
+    ASSERT_OK(sh_partitions_acquire(f.partitions, 1, 0, 1, 0, &p, &error), error);
+    hd_arena *arena = hd_arena_new(0);
+    hd_str got, content;
+    ASSERT_OK(sh_partition_get_text(f.partitions, p, 1, arena, &got, NULL, &error), error);
+    assert_true(hd_str_is_equal(got, item.event.summary));
+    ASSERT_OK(sh_partition_get_text(f.partitions, p, 1, arena, NULL, &content, &error), error);
+    assert_true(hd_str_is_equal(content, HD_STR("content")));
+    assert_int_equal(sh_partition_get_text(f.partitions, p, 2, arena, &got, NULL, &error), HD_SNAPSHOT_GONE);
+    hd_arena_free(arena);
+    sh_partitions_release(f.partitions, p);
+    fixture_end(&f);
+}
+
 static void test_eviction(void **state) {
     test_random r = {seed + 1};
     model *m = calloc(1, sizeof(*m));
@@ -746,10 +774,10 @@ int main(int argc, char **argv) {
     seed = test_seed(argc, argv);
     make_names();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_writes), cmocka_unit_test(test_refusals),  cmocka_unit_test(test_once),
-        cmocka_unit_test(test_groups),        cmocka_unit_test(test_eviction),  cmocka_unit_test(test_create_and_drop),
-        cmocka_unit_test(test_drop_waits),    cmocka_unit_test(test_full_disk), cmocka_unit_test(test_damaged_row),
-        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_random_writes), cmocka_unit_test(test_refusals),     cmocka_unit_test(test_once),
+        cmocka_unit_test(test_groups),        cmocka_unit_test(test_eviction),     cmocka_unit_test(test_create_and_drop),
+        cmocka_unit_test(test_drop_waits),    cmocka_unit_test(test_full_disk),    cmocka_unit_test(test_damaged_row),
+        cmocka_unit_test(test_threads),       cmocka_unit_test(test_long_summary),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
