@@ -129,11 +129,19 @@ static hd_status set_name_frontier(co_run *run, const fetch *wanted, hd_label la
     return HD_OK;
 }
 
+/* Did everything come that this node has? An event's own lists come whole, where its owner answered at all. */
+static uint8_t state_of(const co_adjacency *edges, const fetch *got, uint32_t index) {
+    if (got->outcome.is_complete) return CO_NODE_WHOLE;
+    bool is_of_owner = edges->sort == CO_EDGES_ENTITIES || edges->sort == CO_EDGES_TAGS;
+    if (is_of_owner && index < got->result.events.count && (got->result.events.flags[index] & HD_EVENT_EXISTS))
+        return CO_NODE_WHOLE;
+    return CO_NODE_CUT;
+}
+
 static hd_status take_edges(co_adjacency *edges, const fetch *got) {
     const hd_edges *from = &got->result.edges;
-    uint8_t state = got->outcome.is_complete ? CO_NODE_WHOLE : CO_NODE_CUT;
     for (uint32_t i = 0; i < got->count; i++) {
-        HD_TRY(co_adjacency_begin(edges, got->handles[i], state));
+        HD_TRY(co_adjacency_begin(edges, got->handles[i], state_of(edges, got, i)));
         if (from->offsets == NULL || i >= from->from_count) continue;
         for (uint32_t k = from->offsets[i]; k < from->offsets[i + 1]; k++)
             HD_TRY(co_adjacency_add(edges, got->handles[i], got->to[from->to[k]], from->kinds != NULL ? from->kinds[k] : 0));

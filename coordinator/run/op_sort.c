@@ -44,7 +44,8 @@ static int compare_indexes(const void *left, const void *right, void *opaque) {
 }
 
 static hd_status sort_rows(co_op *op, sort_state *state) {
-    if (state->rows.count > 0) HD_TRY(CO_GROW(op->run->arena, state->order, state->order_capacity, state->rows.count - 1));
+    if (state->rows.count == 0) return HD_OK;
+    HD_TRY(CO_GROW(op->run->arena, state->order, state->order_capacity, state->rows.count - 1));
     for (uint32_t i = 0; i < state->rows.count; i++) state->order[i] = i;
     sort_context context = {op, state};
     qsort_r(state->order, state->rows.count, sizeof(*state->order), compare_indexes, &context);

@@ -116,7 +116,7 @@ hd_status co_start_names_fold(co_run *run, const co_plan_step *plan_step, co_sta
         return HD_OK;
     }
     candidate *candidates;
-    HD_ALLOC(candidates, run->arena, result.names.count);
+    HD_ALLOC(candidates, run->arena, result.names.count); /* a valid pointer for none, as qsort wants one */
     for (uint32_t i = 0; i < result.names.count; i++)
         candidates[i] = (candidate){result.names.event_count[i], result.names.ids[i], result.fold_of[i]};
     qsort(candidates, result.names.count, sizeof(*candidates), compare_candidates);
