@@ -33,21 +33,20 @@ typedef struct settings {
 
 static hd_status read_settings(int argc, char **argv, settings *s, bool *is_done_out, hd_error *error) {
     const hd_config_option options[] = {
-        {"listen", 0, HD_CONFIG_TEXT, &s->listen, "HOST:PORT", "where to serve HTTP (127.0.0.1:7700)"},
+        {"listen", 0, HD_CONFIG_TEXT, &s->listen, "HOST:PORT", "where to serve HTTP"},
         {"shard", 0, HD_CONFIG_LIST, &s->shards, "ENDPOINT", "a shard, ipc://PATH or tcp://HOST:PORT; once for each"},
         {"data", 0, HD_CONFIG_TEXT, &s->data, "DIR", "folder of the catalog and of admin.key"},
-        {"workers", 0, HD_CONFIG_COUNT, &s->workers, "N", "threads that run calls (twice the cores, at least 4)"},
-        {"deadline", 0, HD_CONFIG_MS, &s->deadline_ms, "TIME", "ceiling of a query's deadline (2s)"},
-        {"write-timeout", 0, HD_CONFIG_MS, &s->write_timeout_ms, "TIME",
-         "how long a write may take before its outcome is unknown (10s)"},
-        {"queue-max", 0, HD_CONFIG_COUNT, &s->queue_max, "N", "calls that may wait for a worker; more are refused as busy (1024)"},
-        {"org-queue-max", 0, HD_CONFIG_COUNT, &s->org_queue_max, "N", "the same for one org (256)"},
+        {"workers", 0, HD_CONFIG_COUNT, &s->workers, "N", "threads that run calls; by default twice the cores, at least 4"},
+        {"deadline", 0, HD_CONFIG_MS, &s->deadline_ms, "TIME", "ceiling of a query's deadline"},
+        {"write-timeout", 0, HD_CONFIG_MS, &s->write_timeout_ms, "TIME", "how long a write may take before its outcome is unknown"},
+        {"queue-max", 0, HD_CONFIG_COUNT, &s->queue_max, "N", "calls that may wait for a worker; more are refused as busy"},
+        {"org-queue-max", 0, HD_CONFIG_COUNT, &s->org_queue_max, "N", "the same for one org"},
         {"org-running-max", 0, HD_CONFIG_COUNT, &s->org_running_max, "N",
-         "calls of one org that run at once (three quarters of the workers)"},
+         "calls of one org that run at once; 0: three quarters of the workers"},
         {"tools-off", 0, HD_CONFIG_LIST, &s->tools_off, "NAME", "a tool that is neither listed nor served; once for each"},
-        {"drain", 0, HD_CONFIG_MS, &s->drain_ms, "TIME", "how long running calls may take to end when stopping (5s)"},
+        {"drain", 0, HD_CONFIG_MS, &s->drain_ms, "TIME", "how long running calls may take to end when stopping"},
         {"allow-public-http", 0, HD_CONFIG_SWITCH, &s->allow_public_http, NULL, "listen beyond loopback, with TLS in front"},
-        {"log-level", 0, HD_CONFIG_TEXT, &s->log_level, "LEVEL", "debug, info, warn or error (info)"},
+        {"log-level", 0, HD_CONFIG_TEXT, &s->log_level, "LEVEL", "debug, info, warn or error"},
         {"ready-fd", 0, HD_CONFIG_COUNT, &s->ready_fd, "N", "write the URL to this file descriptor once ready"},
     };
     hd_config_list words = {0};
@@ -58,6 +57,7 @@ static hd_status read_settings(int argc, char **argv, settings *s, bool *is_done
     if (s->data == NULL) return hd_error_set(error, HD_ARGUMENT, "main", "--data is missing: the folder of the catalog");
     if (s->shards.count == 0)
         return hd_error_set(error, HD_ARGUMENT, "main", "--shard is missing: give the endpoint of each shard");
+    if (s->ready_fd > INT32_MAX) return hd_error_set(error, HD_ARGUMENT, "main", "--ready-fd is no file descriptor");
     if (s->workers < 1 || s->workers > 512) return hd_error_set(error, HD_ARGUMENT, "main", "--workers is 1 to 512");
     if (s->deadline_ms < 1 || s->deadline_ms > 600000) return hd_error_set(error, HD_ARGUMENT, "main", "--deadline is 1ms to 10m");
     if (s->write_timeout_ms < 1 || s->write_timeout_ms > 600000)
@@ -79,8 +79,7 @@ static settings default_settings(void) {
                       .write_timeout_ms = 10000,
                       .queue_max = 1024,
                       .org_queue_max = 256,
-                      .drain_ms = 5000,
-                      .ready_fd = UINT64_MAX};
+                      .drain_ms = 5000};
 }
 
 /* Every connection takes a file descriptor: as many as the system lets this process have. */
@@ -142,7 +141,7 @@ static void stop(process *p) {
 
 static void tell_ready(const process *p) {
     hd_log(HD_LOG_INFO, "main", "ready: %s", co_http_url(p->http));
-    if (p->settings.ready_fd > INT32_MAX) return;
+    if (p->settings.ready_fd == 0) return; /* standard input is nobody's to be told on */
     int fd = (int)p->settings.ready_fd;
     char line[320];
     int size = snprintf(line, sizeof(line), "%s\n", co_http_url(p->http));

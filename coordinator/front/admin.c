@@ -457,7 +457,7 @@ static bool parse_id(hd_str text, uint64_t *id_out) {
 static hd_status revoke_key(co_exchange *exchange, co_front *front, const json_t *body, hd_error *error) {
     (void)body;
     const co_org *org;
-    uint64_t id;
+    uint64_t id = 0;
     HD_TRY(find_org(exchange, front, &org, error));
     hd_status status = HD_OK;
     if (parse_id(exchange->words[1], &id))

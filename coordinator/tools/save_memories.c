@@ -23,8 +23,8 @@ static hd_status get_memories(co_tool_call *call, const json_t ***objects_out, u
 }
 
 static hd_status run(co_tool_call *call) {
-    const json_t **objects;
-    uint32_t count;
+    const json_t **objects = NULL;
+    uint32_t count = 0;
     co_saved *saved;
     HD_TRY(get_memories(call, &objects, &count));
     HD_TRY(co_save_all(call, objects, count, &saved));
