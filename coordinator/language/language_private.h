@@ -311,9 +311,10 @@ const co_relation_rule *co_relation_rule_of(hd_relation relation);
 const char *const *co_words_properties(hd_label label, bool is_start);
 bool co_words_has(const char *const *words, hd_str word);
 co_type_kind co_property_type(hd_property property);
-/* A sentence for a function, operator, clause or property that other systems have and this language has not; the absent string
- * where it is none of those. */
-hd_str co_words_hint(hd_str word);
+/* A sentence for a function, a clause or operator, a property, a START key that other systems have and this language has not; the
+ * absent string where it is none of those. */
+hd_str co_words_function_hint(hd_str function);
+hd_str co_words_clause_hint(hd_str word);
 hd_str co_words_property_hint(hd_label label, hd_str property);
 hd_str co_words_start_hint(hd_str key);
 /* What to do without a relation that is not available yet. */

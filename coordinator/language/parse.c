@@ -265,7 +265,9 @@ static hd_status parse_start(co_parser *parser) {
                          "a query does not begin with MATCH but with START");
     }
     if (token->kind == CO_TOK_NAME) {
+        hd_str hint = co_words_clause_hint(token->text);
         HD_TRY(co_advise(parser->faults, token->text, "allowed_clauses", clauses_first, advice.hint, &advice));
+        if (hint.data) advice.hint = hint;
     }
     if (!co_parse_accept_word(parser, CO_KW_START)) {
         return co_parse_unexpected(parser, tree->is_explain ? "START" : "START (or EXPLAIN START)", true, &advice);
@@ -546,7 +548,7 @@ static hd_status advise_clause(co_parser *parser, const char *const *allowed, co
     const co_token *token = co_parse_peek(parser, 0);
     *advice_out = (co_advice){.allowed_key = allowed[0] ? "allowed_clauses" : NULL, .allowed = allowed[0] ? allowed : NULL};
     if (token->kind == CO_TOK_NAME) {
-        advice_out->hint = co_words_hint(token->text);
+        advice_out->hint = co_words_clause_hint(token->text);
         if (advice_out->hint.data) return HD_OK;
         hd_str otherwise = allowed == clauses_after_return ? HD_STR("Put a comma between items, and AS before an alias.")
                                                            : HD_STR("Take the word out, or put it in quotes where it is a text.");

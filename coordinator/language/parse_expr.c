@@ -97,7 +97,7 @@ static hd_status parse_cos(co_parser *parser, uint32_t offset, hd_expr **expr_ou
 /* A function that does not exist: reported, and read over with its arguments. */
 static hd_status parse_unknown_function(co_parser *parser, const co_name *name, hd_expr **expr_out) {
     co_advice advice;
-    hd_str hint = co_words_hint(name->text);
+    hd_str hint = co_words_function_hint(name->text);
     HD_TRY(co_advise(parser->faults, name->text, "allowed_functions", co_words_functions,
                      HD_STR("Return the properties, and work the rest out where the answer is read."), &advice));
     if (hint.data) advice.hint = hint;

@@ -154,11 +154,11 @@ static hd_str find_hint(const hint_row *rows, size_t count, hd_str word) {
     return (hd_str){0};
 }
 
-hd_str co_words_hint(hd_str word) {
+hd_str co_words_function_hint(hd_str function) {
     static const char fold[] = "CONTAINS already ignores case; = compares exactly.";
     static const char instant[] = "A timestamp compares with a string as it is: a.timestamp >= '2025-01-31'.";
     static const char arithmetic[] = "Return the values and calculate where the answer is read.";
-    static const char end[] = "Use LIMIT (up to 200), or page by time with events(until: ..).";
+    static const char cosine[] = "Write cos(a, b).";
     static const hint_row rows[] = {
         {"toLower", fold},
         {"toUpper", fold},
@@ -175,6 +175,9 @@ hd_str co_words_hint(hd_str word) {
         {"floor", arithmetic},
         {"ceil", arithmetic},
         {"length", arithmetic},
+        {"similarity", cosine},
+        {"cosine", cosine},
+        {"distance", cosine},
         {"size", "Count with count(..), or read r.count of a SHARES relation."},
         {"id", "Write the property: a.id."},
         {"elementId", "Write the property: a.id."},
@@ -185,17 +188,22 @@ hd_str co_words_hint(hd_str word) {
         {"relationships", "Name the relations of the path and return them."},
         {"coalesce", "Return both values and choose where the answer is read."},
         {"exists", "Write a.thread IS NOT NULL for a property; put a pattern into MATCH."},
-        {"shares", "Write the relation in MATCH: (a)-[:SHARES]-(b)."},
-        {"similarity", "Write cos(a, b)."},
-        {"cosine", "Write cos(a, b)."},
-        {"gds", "Write cos(a, b)."},
         {"shortestPath", "Write a variable length: (a)-[:NEXT*1..3]->(b)."},
-        {"any", "Write the conditions one by one, or use IN."},
+        {"any", "Write the conditions one by one, joined with OR, or use IN."},
         {"all", "Write the conditions one by one, joined with AND."},
         {"none", "Write NOT and the condition."},
         {"single", "Write the conditions one by one."},
-        {"LIKE", "Use CONTAINS on the name of an Entity or a Tag."},
-        {"ILIKE", "Use CONTAINS on the name of an Entity or a Tag."},
+    };
+    return find_hint(rows, HD_COUNT_OF(rows), function);
+}
+
+hd_str co_words_clause_hint(hd_str word) {
+    static const char contains[] = "Use CONTAINS on the name of an Entity or a Tag.";
+    static const char end[] = "Use LIMIT (up to 200), or page by time with events(until: ..).";
+    static const char start[] = "Begin with START a = events(..), then MATCH, WHERE and RETURN.";
+    static const hint_row rows[] = {
+        {"LIKE", contains},
+        {"ILIKE", contains},
         {"BETWEEN", "Write 1 <= x <= 5, or two comparisons joined with AND."},
         {"EXISTS", "Write IS NOT NULL."},
         {"HAVING", "Aggregates cannot be filtered: order by them and use LIMIT."},
@@ -205,8 +213,9 @@ hd_str co_words_hint(hd_str word) {
         {"FETCH", end},
         {"ASCENDING", "Write ASC."},
         {"DESCENDING", "Write DESC."},
-        {"FROM", "Begin with START a = events(..)."},
-        {"SELECT", "Begin with START a = events(..)."},
+        {"FROM", start},
+        {"SELECT", start},
+        {"PROFILE", "Write EXPLAIN for the plan alone; every answer carries its plan too."},
         {"ELSE", "There is no CASE: return the properties themselves."},
         {"USING", "There are no planner hints; leave it out."},
         {"NULLS", "Nulls sort last, ascending or descending; leave it out."},
