@@ -574,6 +574,33 @@ static void send_reply(fake_shard *shard, const hd_wire_peer *peer, const hd_rep
     hd_wire_server_send(shard->server, peer, &bytes);
 }
 
+/* A step of a chain with its frontier put in, as far as the tests here chain: events of START, entity lists of FACTS. */
+static hd_step explicit_step(const hd_step *step, const hd_step_result *results) {
+    hd_step given = *step;
+    if (step->from_result < 0) return given;
+    given.from_result = -1;
+    given.events = results[step->from_result].events;
+    given.edges = results[step->from_result].edges;
+    given.names = (hd_name_batch){.count = results[step->from_result].names.count, .ids = results[step->from_result].names.ids};
+    return given;
+}
+
+/* Goes on along the chain while steps are complete. */
+static void answer_chain(hd_arena *arena, const hd_step_request *request, hd_step_reply *reply) {
+    hd_step_request rest = *request;
+    rest.step_count = 1;
+    for (uint32_t s = 1; s < request->step_count; s++) {
+        for (uint32_t p = 0; p < request->partition_count; p++) {
+            if (reply->results[s - 1].verdicts[p].reach != HD_REACH_COMPLETE) return;
+        }
+        rest.scanned_max -= reply->results[s - 1].used_scanned;
+        hd_step step = explicit_step(&request->steps[s], reply->results);
+        rest.steps = &step;
+        answer_step(arena, &rest, &reply->results[s]);
+        reply->result_count = s + 1;
+    }
+}
+
 static void break_reply(hd_step_reply *reply) {
     reply->results[0].number += 1;
 }
@@ -582,9 +609,10 @@ static void fill_step_reply(fake_shard *shard, hd_arena *arena, const hd_step_re
     int how = atomic_load(&shard->manner);
     reply->partition_count = request->partition_count;
     reply->partitions = get(arena, request->partition_count, sizeof(hd_partition_ref));
-    reply->results = get(arena, 1, sizeof(hd_step_result));
+    reply->results = get(arena, request->step_count, sizeof(hd_step_result));
     reply->result_count = 1;
     answer_step(arena, request, reply->results);
+    if (request->is_whole_org) answer_chain(arena, request, reply);
     for (uint32_t p = 0; p < request->partition_count; p++) {
         hd_verdict *verdict = &reply->results[0].verdicts[p];
         reply->partitions[p] = request->partitions[p];
@@ -1069,6 +1097,93 @@ static void budgets_are_shared_out_to_the_last_unit(void **state) {
     assert_true(cuts > 50 && completes > 50);
 }
 
+/* start → its entities → what shares them: in one go as one by one, cut short wherever the budget ends. */
+static void a_chain_is_as_good_as_its_steps(void **state) {
+    uint32_t whole = 0, cut = 0;
+    for (uint32_t round = 0; round < 60; round++) {
+        make_graph(1U << below(3));
+        hd_arena_reset(made);
+        query q;
+        open_query(&q, 1, 20000);
+        assert_true(co_fanout_can_chain(q.fanout));
+        hd_step steps[3] = {make_step(HD_STEP_START), make_step(HD_STEP_FACTS), make_step(HD_STEP_SHARES)};
+        steps[1].frontier_label = HD_LABEL_EVENT;
+        steps[1].facets = HD_FACET_ENTITIES;
+        for (int s = 1; s < 3; s++) {
+            steps[s].events = (hd_event_batch){0};
+            steps[s].names = (hd_name_batch){0};
+            steps[s].edges = (hd_edges){0};
+            steps[s].from_result = s - 1;
+        }
+        if (below(2)) q.budget.caps[HD_CAP_SCANNED] = below(100);
+        hd_step_result results[3], wanted[3];
+        co_step_outcome outcomes[3];
+        uint32_t count = 0;
+        assert_int_equal(co_fanout_run_chain(q.fanout, steps, 3, results, outcomes, &count), HD_OK);
+        assert_true(count >= 1 && count <= 3);
+        assert_true(q.budget.used[HD_CAP_SCANNED] <= q.budget.caps[HD_CAP_SCANNED]);
+        for (uint32_t s = 0; s < count; s++) {
+            hd_step step = explicit_step(&steps[s], wanted);
+            ask_oracle(q.arena, &step, &wanted[s]);
+            if (s + 1 < count || outcomes[s].is_complete) {
+                assert_true(outcomes[s].is_complete);
+                lines *got_lines = describe(&step, &results[s]), *wanted_lines = describe(&step, &wanted[s]);
+                assert_same(got_lines, wanted_lines);
+                free_lines(got_lines);
+                free_lines(wanted_lines);
+            } else {
+                assert_int_equal(outcomes[s].cuts[0].cap, HD_CAP_SCANNED);
+                assert_true(q.budget.used[HD_CAP_SCANNED] == q.budget.caps[HD_CAP_SCANNED]);
+                cut++;
+            }
+        }
+        whole += count == 3 && outcomes[2].is_complete;
+        close_query(&q);
+    }
+    assert_true(whole > 5 && cut > 5);
+}
+
+static void a_chain_that_is_not_answered_says_so(void **state) {
+    make_graph(2);
+    hd_arena_reset(made);
+    const struct {
+        int manner;
+        hd_cap cap;
+        uint64_t deadline_ms;
+    } cases[] = {{MANNER_SILENT, HD_CAP_SHARD_UNAVAILABLE, 60},
+                 {MANNER_MISFIT, HD_CAP_SHARD_UNAVAILABLE, 10000},
+                 {MANNER_BUSY, HD_CAP_SHARD_UNAVAILABLE, 10000},
+                 {MANNER_STALE, HD_CAP_SHARD_UNAVAILABLE, 10000},
+                 {MANNER_NORMAL, HD_CAP_DEADLINE, 0}};
+    for (size_t i = 0; i < HD_COUNT_OF(cases); i++) {
+        atomic_store(&shards[0].manner, cases[i].manner);
+        query q;
+        open_query(&q, 1, cases[i].deadline_ms);
+        hd_step steps[2] = {make_step(HD_STEP_START), make_step(HD_STEP_FACTS)};
+        steps[1] = (hd_step){.kind = HD_STEP_FACTS, .frontier_label = HD_LABEL_EVENT, .facets = HD_FACET_ENTITIES};
+        hd_step_result results[2];
+        co_step_outcome outcomes[2];
+        uint32_t count = 0;
+        assert_int_equal(co_fanout_run_chain(q.fanout, steps, 2, results, outcomes, &count), HD_OK);
+        assert_int_equal(count, 1);
+        assert_true(outcomes[0].is_any_missing);
+        assert_int_equal(outcomes[0].cuts[0].cap, cases[i].cap);
+        assert_int_equal(outcomes[0].cuts[0].partitions, 2);
+        assert_int_equal(results[0].events.count, 0);
+        close_query(&q);
+    }
+    atomic_store(&shards[0].manner, MANNER_STALE_ONCE);
+    query q;
+    open_query(&q, 1, 10000);
+    hd_step step = make_step(HD_STEP_START);
+    hd_step_result result;
+    co_step_outcome outcome;
+    uint32_t count;
+    assert_int_equal(co_fanout_run_chain(q.fanout, &step, 1, &result, &outcome, &count), HD_OK);
+    assert_true(count == 1 && outcome.is_complete);
+    close_query(&q);
+}
+
 static hd_step_result ask(query *q, const hd_step *step, co_step_outcome *outcome) {
     hd_step_result result;
     assert_int_equal(co_fanout_run(q->fanout, step, &result, outcome), HD_OK);
@@ -1379,6 +1494,8 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(merged_results_are_those_of_one_place, reset_manners),
         cmocka_unit_test_setup(budgets_are_shared_out_to_the_last_unit, reset_manners),
+        cmocka_unit_test_setup(a_chain_is_as_good_as_its_steps, reset_manners),
+        cmocka_unit_test_setup(a_chain_that_is_not_answered_says_so, reset_manners),
         cmocka_unit_test_setup(doubled_late_and_forged_replies_are_dropped, reset_manners),
         cmocka_unit_test_setup(a_silent_shard_costs_its_partitions_only, reset_manners),
         cmocka_unit_test_setup(a_passed_deadline_asks_nobody, reset_manners),
