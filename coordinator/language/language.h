@@ -71,8 +71,8 @@ typedef struct co_resolved {
     uint32_t note_count;
 } co_resolved;
 
-/* HD_OK; HD_PARAMS with *refusal_out (literals were checked by co_language_bind); HD_MEMORY. The values of `params` are borrowed as long
- * as *resolved_out is used. Of the arrays that may be empty, those of a START argument that is absent are NULL. */
+/* HD_OK; HD_PARAMS with *refusal_out (literals were checked by co_language_bind); HD_MEMORY. The values of `params` are borrowed as
+ * long as *resolved_out is used. Of the arrays that may be empty, those of a START argument that is absent are NULL. */
 HD_MUST_USE hd_status co_language_resolve(hd_arena *arena, const co_query *query, const co_params *params,
                                           co_resolved *resolved_out, co_refusal *refusal_out);
 

@@ -9,13 +9,15 @@ typedef struct lexer {
 } lexer;
 
 typedef struct keyword_row {
-    const char *text, *title, *hint;
+    const char *text;
+    size_t size;
+    const char *title, *hint;
 } keyword_row;
 
 static const keyword_row keyword_rows[] = {
-    [CO_KW_NONE] = {"", NULL, NULL},
-#define KEYWORD(name, text) [CO_KW_##name] = {text, NULL, NULL},
-#define CONSTRUCT(name, text, title, hint) [CO_KW_##name] = {text, title, hint},
+    [CO_KW_NONE] = {"", 0, NULL, NULL},
+#define KEYWORD(name, text) [CO_KW_##name] = {text, sizeof(text) - 1, NULL, NULL},
+#define CONSTRUCT(name, text, title, hint) [CO_KW_##name] = {text, sizeof(text) - 1, title, hint},
 #include "coordinator/language/keywords.def"
 };
 
@@ -31,7 +33,8 @@ bool co_keyword_construct(co_keyword keyword, const char **title_out, const char
 
 static co_keyword find_keyword(hd_str word) {
     for (co_keyword keyword = CO_KW_NONE + 1; keyword < CO_KW_END; keyword++) {
-        if (hd_str_is_equal_nocase(word, hd_str_of(keyword_rows[keyword].text))) return keyword;
+        const keyword_row *row = &keyword_rows[keyword];
+        if (row->size == word.size && hd_str_is_equal_nocase(word, (hd_str){row->text, row->size})) return keyword;
     }
     return CO_KW_NONE;
 }
@@ -353,8 +356,9 @@ static hd_status lex_stray(lexer *lex) {
 static hd_status lex_mark(lexer *lex) {
     const char *from = lex->at;
     for (size_t i = 0; i < HD_COUNT_OF(mark_rows); i++) {
-        hd_str text = hd_str_of(mark_rows[i].text);
-        if ((size_t)(lex->end - from) < text.size || memcmp(from, text.data, text.size) != 0) continue;
+        hd_str text = {mark_rows[i].text, mark_rows[i].text[1] ? 2 : 1};
+        if (*from != text.data[0] || (size_t)(lex->end - from) < text.size || from[text.size - 1] != text.data[text.size - 1])
+            continue;
         lex->at += text.size;
         return add_token(lex, mark_rows[i].kind, from, lex->at, text);
     }
