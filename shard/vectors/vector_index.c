@@ -26,7 +26,8 @@ enum {
     BLOCK_ROWS = 256,      /* rows between two looks at the threshold; their dots and pointers stay in the first-level cache */
     STOP_ROWS = 4096,      /* codes scanned between two questions whether to stop: some 50 µs at 256 dimensions */
     STOP_EXACT_ROWS = 512, /* rows measured between two such questions */
-    DIRECT_ROWS_MAX = 384, /* up to here measuring at once is as fast (README.md) */
+    DIRECT_ROWS_MAX = 24,  /* up to here measuring at once is as fast (README.md) */
+    FETCH_BYTES = 512,     /* of scattered codes: asked for while pointers are collected */
 };
 
 /* Rounding of the bounds themselves: a handful of float operations on values below 2. */
@@ -326,6 +327,8 @@ static uint32_t scan_block(scan *s, uint32_t position, uint32_t end) {
     bound_parts bounds[BLOCK_ROWS];
     for (uint32_t i = 0; i < count; i++) {
         codes[i] = codes_of(index, s->search->rows[position + i]);
+        for (uint32_t byte = 0; byte < HD_MIN(index->stride, (uint32_t)FETCH_BYTES); byte += 64)
+            __builtin_prefetch(codes[i] + byte);
         bounds[i] = *bounds_of(index, s->search->rows[position + i]);
     }
     index->kernels->dot_gather(s->query_codes, codes, count, index->stride, dots);
