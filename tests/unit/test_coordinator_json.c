@@ -8,8 +8,10 @@
 
 #include <cmocka.h>
 
-#include "common/ids.h"
 #include "coordinator/front/json.h"
+#include "tests/support/seed.h"
+
+static test_random random_source;
 
 static void expect_text(hd_buf *out, const char *text) {
     assert_string_equal(out->data, text);
@@ -62,14 +64,11 @@ static void test_strings(void **state) {
 
 /* Whatever is written is JSON that reads back as what it was. */
 static void test_random_strings_read_back(void **state) {
-    uint64_t seed = hd_random_u64();
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 2000; round++) {
         char text[64];
         size_t size = 0;
         for (int i = 0; i < 20; i++) {
-            seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-            uint32_t c = (uint32_t)(seed >> 33);
+            uint32_t c = (uint32_t)test_random_u64(&random_source);
             if (c & 1)
                 text[size++] = (char)(1 + (c >> 1) % 127);
             else {
@@ -115,7 +114,7 @@ static void test_doubles(void **state) {
 
 static void test_random_doubles_read_back(void **state) {
     for (int round = 0; round < 20000; round++) {
-        uint64_t bits = hd_random_u64();
+        uint64_t bits = test_random_u64(&random_source);
         double x, read;
         memcpy(&x, &bits, sizeof(x));
         if (!isfinite(x)) continue;
@@ -189,7 +188,8 @@ static void test_to_value(void **state) {
     hd_arena_free(arena);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    random_source.state = test_seed(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nesting_and_commas),
         cmocka_unit_test(test_strings),
