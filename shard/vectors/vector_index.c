@@ -115,12 +115,14 @@ uint32_t sh_vector_index_slot(const sh_vector_index *index, uint32_t row) {
 
 /* Writes the codes of `vector`, padded with zeros, and what bounds the error of taking them for it. */
 static bound_parts quantise(const float *vector, double norm, uint32_t dimension, uint32_t stride, int8_t *codes) {
-    double largest = 0;
-    for (uint32_t i = 0; i < dimension; i++) largest = fmax(largest, fabs((double)vector[i]));
-    double step = largest / 127, squares = 0;
+    float largest = 0;
+    for (uint32_t i = 0; i < dimension; i++) largest = HD_MAX(largest, fabsf(vector[i]));
+    double step = largest / 127.0, codes_per_unit = largest > 0 ? 127.0 / largest : 0, squares = 0;
     memset(codes, 0, stride);
-    for (uint32_t i = 0; i < dimension && step > 0; i++) {
-        double code = HD_MAX(-127.0, HD_MIN(127.0, rint(vector[i] / step)));
+    for (uint32_t i = 0; i < dimension; i++) {
+        double scaled = vector[i] * codes_per_unit;
+        /* To the nearest, |code| ≤ 127 by the choice of the step. However it is rounded, the residual is what it left. */
+        int32_t code = (int32_t)(scaled + (scaled < 0 ? -0.5 : 0.5));
         double residual = vector[i] - step * code;
         squares += residual * residual;
         codes[i] = (int8_t)code;
