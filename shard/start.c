@@ -273,22 +273,24 @@ static bool should_stop(void *self) {
     return !sh_run_check(((search_self *)self)->run);
 }
 
-/* Searches `rows` (NULL: all below row_end) and offers what it finds. False: it was stopped after *rows_done_out of them. */
-static hd_status search_rows(sh_run *run, sh_work *work, uint32_t part, const uint32_t *rows, uint32_t count, bool is_filtered,
+/* Searches `rows`, which are known to be wanted (NULL: all of the partition), from `begin` to `count`, and offers what it finds. Where
+ * it was stopped, those before *rows_done_out are done. */
+static hd_status search_rows(sh_run *run, sh_work *work, uint32_t part, const uint32_t *rows, uint32_t begin, uint32_t count,
                              bool *is_done_out, uint32_t *rows_done_out) {
     start_state *state = work->state;
     const hd_start *start = &work->step->start;
     const sh_view *view = &run->parts[part].view;
     *is_done_out = true;
-    *rows_done_out = 0;
-    if (count == 0) return HD_OK;
+    *rows_done_out = begin;
+    if (begin == count) return HD_OK;
     if (!sh_run_go_on(run, 1)) {
         *is_done_out = false;
         return HD_OK;
     }
-    search_self self = {.run = run, .view = view, .is_filtered = is_filtered};
+    search_self self = {.run = run, .view = view, .is_filtered = rows != NULL};
     sh_search search = {.query = start->vector,
-                        .k = HD_MIN(start->k, count),
+                        .k = HD_MIN(start->k, count - begin),
+                        .row_start = begin,
                         .row_end = rows ? sh_view_vector_row_end(view) : count,
                         .accepts = accepts_slot,
                         .compare_ties = compare_ids,
@@ -313,16 +315,11 @@ static hd_status search_rows(sh_run *run, sh_work *work, uint32_t part, const ui
 }
 
 static hd_status visit_closest_of_all(sh_run *run, sh_work *work, uint32_t part) {
-    const sh_view *view = &run->parts[part].view;
-    uint32_t count = sh_view_vector_row_end(view);
-    uint32_t begin = (uint32_t)HD_MIN(run->parts[part].token.at[1], (uint64_t)count), *rows = NULL, rows_done;
-    if (begin > 0) {
-        HD_ALLOC(rows, run->arena, count - begin);
-        for (uint32_t r = begin; r < count; r++) rows[r - begin] = r;
-    }
+    uint32_t count = sh_view_vector_row_end(&run->parts[part].view), rows_done;
+    uint32_t begin = (uint32_t)HD_MIN(run->parts[part].token.at[1], (uint64_t)count);
     bool is_done;
-    HD_TRY(search_rows(run, work, part, rows, count - begin, false, &is_done, &rows_done));
-    return is_done ? HD_OK : sh_run_cut(run, part, &(sh_token){{0, begin + rows_done}});
+    HD_TRY(search_rows(run, work, part, NULL, begin, count, &is_done, &rows_done));
+    return is_done ? HD_OK : sh_run_cut(run, part, &(sh_token){{0, rows_done}});
 }
 
 /* An event in scope that has a vector, and where the scope's walk came upon it. */
@@ -359,7 +356,7 @@ static hd_status visit_closest_in_scope(sh_run *run, sh_work *work, uint32_t par
     HD_ALLOC(rows, run->arena, count);
     for (uint32_t c = 0; c < count; c++) rows[c] = candidates[c].row;
     bool is_searched;
-    HD_TRY(search_rows(run, work, part, rows, count, true, &is_searched, &rows_done));
+    HD_TRY(search_rows(run, work, part, rows, 0, count, &is_searched, &rows_done));
     bool is_counted = outcome == SCOPE_END || token->at[2] == UINT64_MAX;
     if (!is_counted) work->result->is_candidates_exact = false;
     if (is_searched && outcome == SCOPE_END) return HD_OK;

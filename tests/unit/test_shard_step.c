@@ -208,7 +208,7 @@ static int place_order(const model_event *a, const model_event *b) {
 
 /* -- lines: what is compared ------------------------------------------------------------------------------------------------------ */
 typedef struct lines {
-    char *items[20000];
+    char *items[4000];
     uint32_t count;
 } lines;
 
@@ -476,7 +476,7 @@ typedef struct candidate_edge {
 
 typedef struct gathered {
     lines l;
-    candidate_edge nexts[4000];
+    candidate_edge nexts[1000];
     uint32_t next_count;
     model_event hit_events[1000];
     model_hit hits[1000];
@@ -740,12 +740,15 @@ static void check_caps(const setting *s, const hd_step *step, lines *expected, u
                 capped.measured_max = cap;
             gathered *g = gathered_new(), *whole = gathered_new();
             run_pieces(&capped, step, 0, g);
-            if (g->is_cut != (cap < need)) fail_msg("%s: cap %lu of %lu: cut %d", s->what, cap, need, g->is_cut);
-            if (step->kind != HD_STEP_START && step->kind != HD_STEP_NEXT) {
-                merge(g, step);
-                if (step->kind == HD_STEP_RESOLVE) g->l.count = 0; /* counts are those of the partitions that were reached */
+            /* Rows of dead versions stand in the vector index: where only such are left, nothing is. */
+            bool may_be_whole = which == 1 && step->kind == HD_STEP_START;
+            if (g->is_cut != (cap < need) && !(may_be_whole && !g->is_cut))
+                fail_msg("%s: cap %lu of %lu: cut %d", s->what, cap, need, g->is_cut);
+            if (!g->is_cut || (step->kind != HD_STEP_START && step->kind != HD_STEP_NEXT)) merge(g, step);
+            if (!g->is_cut) check_same(&g->l, expected, s->what);
+            /* The counts of RESOLVE are those of the partitions that were reached. */
+            else if (step->kind != HD_STEP_RESOLVE)
                 check_among(&g->l, expected, s->what);
-            }
             run_pieces(&capped, step, 1 + below(12), whole);
             merge(whole, step);
             check_same(&whole->l, expected, "gone on with");
