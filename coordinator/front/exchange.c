@@ -31,15 +31,29 @@ static bool is_blank(hd_str text) {
     return true;
 }
 
+/* The commonest faults in our own words; jansson's for the rest. */
+static const char *explain(const json_error_t *problem) {
+    switch (json_error_code(problem)) {
+    case json_error_invalid_utf8: return "it is not valid UTF-8";
+    case json_error_null_character:
+    case json_error_null_byte_in_key: return "the character U+0000 is not allowed in a text";
+    case json_error_duplicate_key: return "an object has the same name twice";
+    case json_error_premature_end_of_input: return "it ends too early";
+    case json_error_stack_overflow: return "it is nested too deep";
+    case json_error_numeric_overflow: return "a number is too large";
+    default: return strstr(problem->text, "invalid Unicode") != NULL ? "a lone surrogate is no character" : problem->text;
+    }
+}
+
 /* jansson cuts the piece of text it quotes at a byte; the message has to be UTF-8 all the same. */
 static hd_status refuse_body(const json_error_t *problem, hd_error *error) {
     hd_arena *arena = hd_arena_new(0);
     hd_str text = {0};
-    hd_status status = hd_text_repair(arena, hd_str_of(problem->text), &text);
-    status = status != HD_OK
-                 ? status
-                 : hd_error_set(error, HD_ARGUMENT, "http", "the body is no JSON, at line %d, column %d (byte %d): " HD_STR_FMT,
-                                problem->line, problem->column, problem->position, HD_STR_ARG(text));
+    hd_status status = hd_text_repair(arena, hd_str_of(explain(problem)), &text);
+    if (status == HD_OK) {
+        status = hd_error_set(error, HD_ARGUMENT, "http", "the body is no JSON, at line %d, column %d (byte %d): " HD_STR_FMT,
+                              problem->line, problem->column, problem->position, HD_STR_ARG(text));
+    }
     hd_arena_free(arena);
     return status;
 }
