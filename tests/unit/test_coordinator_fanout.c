@@ -287,6 +287,12 @@ static visit_end visit_postings(work *w, uint64_t partition, uint64_t *at) {
     return VISIT_COMPLETE;
 }
 
+/* Where the table of SHARES has name `i` of the request: in an order of each request's own. */
+static uint32_t name_row(const work *w, uint32_t i) {
+    uint64_t turn = w->request->partition_count > 0 ? w->request->partitions[0].id : 0;
+    return (uint32_t)((i + turn) % w->step->names.count);
+}
+
 static visit_end visit_shares(work *w, uint64_t partition, uint64_t *at) {
     const hd_edges *lists = &w->step->edges;
     uint64_t end = (uint64_t)w->step->events.count * graph.count;
@@ -298,7 +304,7 @@ static visit_end visit_shares(work *w, uint64_t partition, uint64_t *at) {
         uint32_t via[ENTITIES], shared = 0;
         for (uint32_t k = lists->offsets[from]; k < lists->offsets[from + 1]; k++) {
             uint32_t entity = entity_of(w->step->names.ids[lists->to[k]]);
-            if (event->has_entity[entity]) via[shared++] = lists->to[k];
+            if (event->has_entity[entity]) via[shared++] = name_row(w, lists->to[k]);
         }
         if (shared < w->step->shares_min) continue;
         uint32_t edge = add_edge(w, from, event, 0);
@@ -395,7 +401,9 @@ static void open_work(work *w) {
         for (uint32_t e = 0; e < ENTITIES; e++) result->names.ids[e] = entity_id(e);
     } else if (w->step->names.count > 0) {
         alloc_names(w, w->step->names.count);
-        memcpy(result->names.ids, w->step->names.ids, w->step->names.count * sizeof(hd_id128));
+        for (uint32_t i = 0; i < w->step->names.count; i++) {
+            result->names.ids[w->step->kind == HD_STEP_SHARES ? name_row(w, i) : i] = w->step->names.ids[i];
+        }
     }
     for (uint32_t g = 0; g < w->step->start.entity_groups; g++) result->group_count_count += w->step->start.entities[g].count;
     result->group_counts = get(w->arena, result->group_count_count, 8);
@@ -969,7 +977,8 @@ static lines *describe(const hd_step *step, const hd_step_result *result) {
     }
     bool are_names_aligned =
         step->kind == HD_STEP_POSTINGS || (step->kind == HD_STEP_FACTS && step->frontier_label != HD_LABEL_EVENT);
-    for (uint32_t i = 0; i < result->names.count && step->kind != HD_STEP_FACTS; i++) {
+    bool is_table_free = step->kind == HD_STEP_FACTS && !are_names_aligned; /* which names stand there beside the edges is open */
+    for (uint32_t i = 0; i < result->names.count && !is_table_free; i++) {
         if (are_names_aligned) hd_buf_printf(&text, "%02u ", i);
         hd_buf_printf(&text, "name ");
         print_name(&text, &result->names, i);
