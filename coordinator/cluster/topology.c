@@ -27,7 +27,8 @@ typedef struct shard_entry {
     uint64_t asked;       /* id of the HELLO that waits for its answer, 0: none */
     uint64_t asked_us;    /* when it was sent */
     uint64_t answered_us; /* when the last answer came, 0: never */
-    bool is_disputed;     /* claims the uuid of another endpoint */
+    bool is_disputed;     /* claims the uuid of another endpoint … */
+    bool is_nameless;     /* … or none that can be one; each said once */
 } shard_entry;
 
 struct co_topology {
@@ -90,9 +91,13 @@ static shard_entry *find_entry(co_topology *topology, const char *uuid) {
 static void take_answer(co_topology *topology, shard_entry *entry, hd_str uuid, uint64_t now) {
     char text[sizeof(entry->info.uuid)];
     if (uuid.size == 0 || uuid.size >= sizeof(text) || memchr(uuid.data, '\0', uuid.size) != NULL) {
-        hd_log(HD_LOG_ERROR, "topology", "%s answers with a shard id of %zu bytes", entry->info.endpoint, uuid.size);
+        if (!entry->is_nameless) {
+            hd_log(HD_LOG_ERROR, "topology", "%s answers with a shard id of %zu bytes", entry->info.endpoint, uuid.size);
+        }
+        entry->is_nameless = true;
         return;
     }
+    entry->is_nameless = false;
     memcpy(text, uuid.data, uuid.size);
     text[uuid.size] = '\0';
     pthread_mutex_lock(&topology->mutex);
