@@ -25,7 +25,7 @@ static const char language_page[] =
     "  ids: [..]           those events, at most 200; stands alone\n"
     "  entity: n, tag: n   the newest events of a name, an id or a list of them (any); k 5, at most 200\n"
     "  entity_all: [..], tag_all: [..]   events that have all of them\n"
-    "  since: t, until: t  narrow to a span of time (not with ids); none of the others: the newest events of the org\n"
+    "  since: t, until: t  narrow to a span of time (not with ids); k: n alone: the newest events of the org\n"
     "  entity or tag together with text or vector: that scope's events closest to the text; a.score is the cosine\n"
     "\n"
     "Nodes and their properties:\n"

@@ -5,6 +5,8 @@
  *     order       who waits for whom: an item goes out in a later wave than an earlier item that its prev_event_id names, and not in an
  *                 earlier wave than an earlier item of the same id
  *     look up     prev_event_ids that no earlier item has: they have to exist
+ *     quota       where the org has one: items that would make it more events than allowed are refused (saves that run at the same
+ *                 moment may overshoot by what they bring: the count is a look, not a lock)
  *     write       wave by wave: one request a shard, all shards at once; the next wave after every reply of this one
  *
  * A shard handles the items of one request in order, which keeps items of one id in order within a wave. */
@@ -138,34 +140,96 @@ static void fail_look_up(co_saved *item, const co_step_outcome *outcome) {
                      cut != NULL && cut->detail.data != NULL ? ": " : "", HD_STR_ARG(cut != NULL ? cut->detail : (hd_str){0}));
 }
 
-/* Asks the owners of the prev_event_ids that no earlier item of this call has. */
-static hd_status check_previous(saving *s) {
+/* Which of these events exist? exists_out[i] belongs to ids[i]; what a cut left open is in *outcome_out. */
+static hd_status ask_existing(saving *s, hd_str *ids, uint32_t count, bool *exists_out, co_step_outcome *outcome_out) {
     co_tool_call *call = s->call;
-    uint32_t *asking, count = 0;
-    hd_step step = {.kind = HD_STEP_FACTS, .number = 1, .from_result = -1, .frontier_label = HD_LABEL_EVENT};
-    HD_ALLOC(asking, call->arena, s->count);
-    HD_ALLOC(step.events.ids, call->arena, s->count);
-    for (uint32_t i = 0; i < s->count; i++) {
-        const hd_event_record *event = &s->items[i].memory.event;
-        if (s->items[i].status != HD_OK || event->previous.data == NULL || s->previous[i] != HD_MAP_NONE) continue;
-        step.events.ids[count] = event->previous;
-        asking[count++] = i;
-    }
-    if (count == 0) return HD_OK;
-    step.events.count = count;
+    hd_step step = {.kind = HD_STEP_FACTS,
+                    .number = 1,
+                    .from_result = -1,
+                    .frontier_label = HD_LABEL_EVENT,
+                    .events = {.count = count, .ids = ids}};
     hd_budget budget;
     hd_budget_init(&budget);
     co_fanout *fanout;
     hd_step_result result = {0};
-    co_step_outcome outcome = {0};
     HD_TRY(co_fanout_new(call->arena, call->services->topology, call->wire, call->org, &budget, s->deadline_us, &fanout));
-    HD_TRY(co_fanout_run(fanout, &step, &result, &outcome));
+    HD_TRY(co_fanout_run(fanout, &step, &result, outcome_out));
+    for (uint32_t i = 0; i < count; i++) exists_out[i] = result.events.flags != NULL && result.events.flags[i] & HD_EVENT_EXISTS;
+    return HD_OK;
+}
+
+/* Looks for the prev_event_ids that no earlier item of this call has. */
+static hd_status check_previous(saving *s) {
+    uint32_t *asking, count = 0;
+    hd_str *ids;
+    bool *exists;
+    HD_ALLOC(asking, s->call->arena, s->count);
+    HD_ALLOC(ids, s->call->arena, s->count);
+    HD_ALLOC(exists, s->call->arena, s->count);
+    for (uint32_t i = 0; i < s->count; i++) {
+        const hd_event_record *event = &s->items[i].memory.event;
+        if (s->items[i].status != HD_OK || event->previous.data == NULL || s->previous[i] != HD_MAP_NONE) continue;
+        ids[count] = event->previous;
+        asking[count++] = i;
+    }
+    if (count == 0) return HD_OK;
+    co_step_outcome outcome = {0};
+    HD_TRY(ask_existing(s, ids, count, exists, &outcome));
     for (uint32_t i = 0; i < count; i++) {
-        if (result.events.flags != NULL && result.events.flags[i] & HD_EVENT_EXISTS) continue;
+        if (exists[i]) continue;
         if (outcome.is_complete)
             refuse_unknown_previous(&s->items[asking[i]]);
         else
             fail_look_up(&s->items[asking[i]], &outcome);
+    }
+    return HD_OK;
+}
+
+/* ---- quota ---- */
+
+/* Of the items that are still to be written: those whose event is there already add nothing. */
+static hd_status find_new_items(saving *s, uint32_t *items_out, bool *exists_out, uint32_t *count_out) {
+    hd_str *ids;
+    co_step_outcome outcome = {0};
+    uint32_t count = 0;
+    HD_ALLOC(ids, s->call->arena, s->count);
+    for (uint32_t i = 0; i < s->count; i++) {
+        if (s->items[i].status != HD_OK) continue;
+        ids[count] = s->items[i].memory.event.id;
+        items_out[count++] = i;
+    }
+    *count_out = count;
+    return count > 0 ? ask_existing(s, ids, count, exists_out, &outcome) : HD_OK;
+}
+
+static void refuse_over_quota(co_saved *item, uint64_t events_max) {
+    item->status = hd_error_set(&item->fault.error, HD_QUOTA, "tools", "the org's quota of %llu events is used up",
+                                (unsigned long long)events_max);
+}
+
+static hd_status check_quota(saving *s) {
+    const co_org *org = s->call->org;
+    if (org->events_max == 0) return HD_OK;
+    co_org_figures figures;
+    HD_TRY(co_gather_org_figures(s->call->services->topology, s->call->wire, org, s->deadline_us, s->call->arena, &figures));
+    for (uint32_t i = 0; i < s->count && !figures.is_complete; i++) {
+        if (s->items[i].status != HD_OK) continue;
+        s->items[i].status = hd_error_set(&s->items[i].fault.error, HD_SHARD_DOWN, "tools",
+                                          "the org has a quota, and not every shard could be asked how much of it is used");
+    }
+    if (figures.is_complete && figures.events + s->count <= org->events_max) return HD_OK;
+    uint64_t left = org->events_max > figures.events ? org->events_max - figures.events : 0;
+    uint32_t *items, count = 0;
+    bool *exists;
+    HD_ALLOC(items, s->call->arena, s->count);
+    HD_ALLOC(exists, s->call->arena, s->count);
+    HD_TRY(find_new_items(s, items, exists, &count));
+    for (uint32_t i = 0; i < count; i++) {
+        if (exists[i]) continue;
+        if (left == 0)
+            refuse_over_quota(&s->items[items[i]], org->events_max);
+        else
+            left--;
     }
     return HD_OK;
 }
@@ -310,6 +374,7 @@ hd_status co_save_all(co_tool_call *call, const json_t *const *objects, uint32_t
     HD_TRY(embed_items(&s));
     HD_TRY(order_items(&s));
     HD_TRY(check_previous(&s));
+    HD_TRY(check_quota(&s));
     for (uint32_t wave_number = 0; wave_number < s.wave_count; wave_number++) HD_TRY(write_wave(&s, wave_number));
     return HD_OK;
 }
