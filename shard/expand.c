@@ -139,20 +139,19 @@ static hd_status judge_candidate(sh_run *run, sh_work *work, uint32_t part, uint
     const shares_state *state = work->state;
     sh_event event;
     sh_view_get_event(&run->parts[part].view, slot, &event);
-    uint32_t via = work->via_count, first = UINT32_MAX, shared = 0;
+    uint32_t via = work->via_count, shared = 0;
     HD_TRY(sh_grow(run->arena, &work->via, &work->via_capacity, via + list_count, sizeof(*work->via)));
     for (uint32_t a = 0, b = 0; a < list_count && b < event.entity_count;) {
         uint32_t number_a = state->by_number[a].number, number_b = event.entities_sorted[b];
         if (number_a == number_b) {
             uint32_t rank = state->by_number[a].rank;
-            if (rank < list) return HD_OK;
-            first = HD_MIN(first, rank);
+            if (rank < list) return HD_OK; /* it was met there */
             work->via[via + shared++] = state->lists[rank].index;
         }
         a += number_a <= number_b;
         b += number_b <= number_a;
     }
-    if (first != list || shared < work->step->shares_min) return HD_OK;
+    if (shared < work->step->shares_min) return HD_OK;
     uint32_t row;
     HD_TRY(sh_work_row(run, work, sh_where(part, slot), &row));
     HD_TRY(sh_work_edge(run, work, i, row, 0));

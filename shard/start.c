@@ -175,11 +175,9 @@ static hd_status open_scope(sh_run *run, const sh_view *view, const hd_start *st
         return HD_OK;
     }
     sh_view_timeline_start(view, start->has_until, start->until_us, &scope->timeline);
-    for (uint64_t skipped = 0; skipped < scope->offset;) {
-        sh_slot slot = sh_view_timeline_next(view, &scope->timeline);
-        if (slot == SH_NONE) break;
-        skipped += slot < view->slot_end; /* what was born later had no place when the token was written */
-    }
+    /* What was born after the view is not among the entries, so the place is the same as when the token was written. */
+    for (uint64_t skipped = 0; skipped < scope->offset; skipped++)
+        if (sh_view_timeline_next(view, &scope->timeline) == SH_NONE) break;
     return HD_OK;
 }
 
@@ -191,7 +189,6 @@ static scope_outcome next_in_timeline(scope_walk *scope, sh_slot *slot_out) {
     for (;;) {
         sh_slot slot = sh_view_timeline_next(scope->view, &scope->timeline);
         if (slot == SH_NONE) return SCOPE_END;
-        if (slot >= scope->view->slot_end) continue;
         if (!is_in_time(scope->start, sh_view_timestamp(scope->view, slot))) return SCOPE_END;
         if (!sh_run_take_scanned(scope->run)) return SCOPE_CUT;
         scope->offset++;

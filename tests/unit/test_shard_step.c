@@ -744,6 +744,9 @@ static void check_caps(const setting *s, const hd_step *step, lines *expected, u
             bool may_be_whole = which == 1 && step->kind == HD_STEP_START;
             if (g->is_cut != (cap < need) && !(may_be_whole && !g->is_cut))
                 fail_msg("%s: cap %lu of %lu: cut %d", s->what, cap, need, g->is_cut);
+            /* Nothing is left of a cap that ended a step. */
+            if (g->is_cut && (which == 0 ? g->scanned : g->measured) != cap)
+                fail_msg("%s: cut with %lu and %lu used of %lu", s->what, g->scanned, g->measured, cap);
             if (!g->is_cut || (step->kind != HD_STEP_START && step->kind != HD_STEP_NEXT)) merge(g, step);
             if (!g->is_cut) check_same(&g->l, expected, s->what);
             /* The counts of RESOLVE are those of the partitions that were reached. */
@@ -1295,6 +1298,81 @@ static void test_little_memory(void **state) {
     bench_free(b);
 }
 
+/* Lists that cannot decide are not read: of an event with a rare and a common entity only the rare one's, when both must be shared. */
+static void test_shares_reads_the_rarest(void **state) {
+    bench *b = bench_new();
+    hd_step step = make_shares(b->arena, &b->f.now);
+    uint32_t count = 0, existing = 0;
+    step.events.count = step.edges.from_count = 1;
+    for (uint32_t n = 0; n < step.names.count; n++) step.edges.to[count++] = n;
+    step.edges.offsets[1] = count;
+    step.shares_min = 1;
+    b->request.steps = &step;
+    b->request.step_count = 1;
+    bench_run(b, NULL);
+    uint64_t before = b->reply.results[0].used_scanned;
+    for (uint32_t n = 0; n < count; n++) existing += b->reply.results[0].names.event_count[n] > 0;
+    for (step.shares_min = 2; step.shares_min <= existing; step.shares_min++) {
+        bench_run(b, NULL);
+        /* A partition without so many of them reads nothing at all. */
+        assert_true(b->reply.results[0].used_scanned < before || before == 0);
+        before = b->reply.results[0].used_scanned;
+    }
+    step.shares_min = existing + 1;
+    bench_run(b, NULL);
+    assert_int_equal(b->reply.results[0].used_scanned, 0);
+    bench_free(b);
+}
+
+static void test_facts_count_their_names(void **state) {
+    bench *b = bench_new();
+    for (uint32_t is_tag = 0; is_tag < 2; is_tag++) {
+        hd_step step = make_facts(b->arena, &b->f.now, HD_LABEL_EVENT);
+        step.facets = is_tag ? HD_FACET_TAGS : HD_FACET_ENTITIES;
+        b->request.steps = &step;
+        b->request.step_count = 1;
+        for (uint32_t is_resumed = 0; is_resumed < 2; is_resumed++) {
+            for (uint32_t p = 0; p < PARTS && is_resumed; p++) b->refs[p].resume = HD_STR("\x01\x02\0\0\0\0");
+            bench_run(b, NULL);
+            const hd_name_batch *names = &b->reply.results[0].names;
+            for (uint32_t n = 0; n < names->count; n++) {
+                int name = name_of_id(is_tag, names->ids[n]);
+                assert_int_equal(names->event_count[n], is_resumed ? 0 : count_of(&b->f.now, is_tag, name));
+                assert_true(hd_str_is_equal(names->names[n], str(name_text(is_tag, name))));
+            }
+            for (uint32_t p = 0; p < PARTS; p++) b->refs[p].resume = (hd_str){0};
+        }
+    }
+    bench_free(b);
+}
+
+/* A piece whose candidates were all counted before is exact, though it may read no more than one entry. */
+static void test_candidates_stay_exact(void **state) {
+    bench *b = bench_new();
+    b->steps[0].start = (hd_start){.mode = HD_START_CLOSEST,
+                                   .k = 3,
+                                   .vector = (float[]){1, 2, 3, 4},
+                                   .dimension = DIMENSION,
+                                   .has_since = true,
+                                   .since_us = 0};
+    b->request.step_count = 1;
+    bench_run(b, NULL);
+    uint64_t candidates = b->reply.results[0].candidates, first = 0;
+    b->request.measured_max = 2;
+    bench_run(b, NULL);
+    first = b->reply.results[0].candidates;
+    assert_int_equal(first, candidates);
+    assert_true(b->reply.results[0].is_candidates_exact);
+    for (uint32_t p = 0; p < PARTS; p++) b->refs[p].resume = b->reply.results[0].verdicts[p].resume;
+    assert_non_null(b->refs[PARTS - 1].resume.data);
+    b->request.scanned_max = 1;
+    bench_run(b, NULL);
+    assert_int_equal(b->reply.results[0].verdicts[PARTS - 1].reach, HD_REACH_CUT);
+    assert_int_equal(b->reply.results[0].candidates, 0);
+    assert_true(b->reply.results[0].is_candidates_exact);
+    bench_free(b);
+}
+
 static void test_wrong_dimension(void **state) {
     bench *b = bench_new();
     b->steps[0].start = (hd_start){.mode = HD_START_CLOSEST, .k = 3, .vector = (float[]){1, 2, 3}, .dimension = 3};
@@ -1315,6 +1393,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_bad_tokens),
         cmocka_unit_test(test_little_memory),
         cmocka_unit_test(test_wrong_dimension),
+        cmocka_unit_test(test_shares_reads_the_rarest),
+        cmocka_unit_test(test_facts_count_their_names),
+        cmocka_unit_test(test_candidates_stay_exact),
         cmocka_unit_test(test_steps_against_the_model),
         cmocka_unit_test(test_chain_is_its_steps),
     };
