@@ -50,6 +50,8 @@ typedef struct model {
 } model;
 
 static model graph;
+/* Held for writing while the graph is made, for reading while a shard answers from it. */
+static pthread_rwlock_t graph_lock = PTHREAD_RWLOCK_INITIALIZER;
 
 static hd_id128 entity_id(uint32_t entity) {
     char name[8];
@@ -71,6 +73,7 @@ static uint32_t entity_of(hd_id128 id) {
 
 static void make_graph(uint32_t partition_count) {
     static const char *const threads[] = {"alpha", "beta"};
+    pthread_rwlock_wrlock(&graph_lock);
     memset(&graph, 0, sizeof(graph));
     graph.partition_count = partition_count;
     graph.count = 10 + below(EVENTS_MAX - 9);
@@ -90,6 +93,7 @@ static void make_graph(uint32_t partition_count) {
         event->has_vector = below(5) != 0;
         for (uint32_t d = 0; d < DIMENSION; d++) event->vector[d] = (float)below(3) - 0.75F;
     }
+    pthread_rwlock_unlock(&graph_lock);
 }
 
 static const model_event *find_event(hd_str id) {
@@ -673,7 +677,9 @@ static void answer_message(void *self, const hd_wire_peer *peer, hd_str payload)
         if (how == MANNER_BUSY) {
             reply.step.status = HD_BUSY;
         } else {
+            pthread_rwlock_rdlock(&graph_lock);
             fill_step_reply(shard, arena, &request.step, &reply.step);
+            pthread_rwlock_unlock(&graph_lock);
         }
         if (how == MANNER_SILENT) {
             hd_buf_clear(&shard->late);
