@@ -55,6 +55,7 @@ static void print_step(const co_plan *plan, const co_plan_step *step, hd_buf *ou
     if (step->to != CO_PLAN_NONE) print_var(plan, step->to, out);
     if (step->rel != CO_PLAN_NONE && query->rels[step->rel].relation == HD_REL_NEXT)
         hd_buf_printf(out, " %s", step->is_forward ? "forward" : "backward");
+    if (step->rides_along) hd_buf_printf(out, " rides");
     print_facets(step->facets, out);
     for (uint32_t i = 0; i < step->distinct_from_count; i++)
         hd_buf_printf(out, "%s%u", i ? "," : " distinct_from=", step->distinct_from[i]);

@@ -24,6 +24,7 @@ typedef struct co_plan_step {
     uint32_t from, to;       /* node variables; `to` of START and FACTS: the one bound or looked up; else CO_PLAN_NONE */
     bool is_filter;          /* both ends are bound when the step runs */
     bool is_forward;         /* NEXT: from → to is along the arrow */
+    bool rides_along;        /* may be asked for in one trip with the start: its frontier is all that the step before it binds */
     uint32_t facets;         /* HD_FACET_* and CO_FACET_*: what is learnt of `to` */
     uint32_t *distinct_from; /* rels of the same name and clause bound by then: one relation is never used twice */
     uint32_t distinct_from_count;

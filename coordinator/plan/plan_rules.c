@@ -188,16 +188,55 @@ static hd_status keep_distinct(hd_arena *arena, co_plan *plan) {
     return HD_OK;
 }
 
+static bool is_far_of(const co_plan_step *far, const co_plan_step *edge) {
+    return (far->from == edge->from && far->to == edge->to) || (far->from == edge->to && far->to == edge->from);
+}
+
+/* ride_along: marks the steps behind the start that can be asked for together with it, where one shard holds the whole org. Each walks on
+ * from every node that the one before it binds: so none stands behind a filter, and none behind a relation that has to differ from
+ * another one. Needs the final order and what keep_distinct wrote. */
+static hd_status ride_along(hd_arena *arena, co_plan *plan) {
+    (void)arena;
+    for (uint32_t i = 1; i < plan->step_count; i++) {
+        co_plan_step *step = &plan->steps[i];
+        const co_plan_step *before = &plan->steps[i - 1];
+        bool is_expansion = does_bind(step) && step->from == before->to;
+        bool is_far =
+            step->op == CO_OP_MEASURE && is_walk(step) && i > 1 && is_far_of(step, before) &&
+            (before->op == CO_OP_SHARES || (before->op == CO_OP_EXPAND && plan->query->rels[before->rel].relation == HD_REL_NEXT));
+        if (!is_expansion && !is_far) break;
+        step->rides_along = true;
+        if (is_far || step->op == CO_OP_NEXT_WALK || step->distinct_from_count > 0) break;
+    }
+    return HD_OK;
+}
+
+/* carry_summaries: where there is no walk, the start's events are the answer, and their summaries come with them. */
+static hd_status carry_summaries(hd_arena *arena, co_plan *plan) {
+    (void)arena;
+    const co_query *query = plan->query;
+    for (uint32_t i = 0; i < query->item_count && query->rel_count == 0 && query->where_count == 0; i++)
+        if (query->items[i].expr->kind == HD_EXPR_VAR) plan->steps[0].facets |= HD_FACET_TIME | HD_FACET_ORDER | HD_FACET_SUMMARY;
+    return HD_OK;
+}
+
 static hd_status number_steps(hd_arena *arena, co_plan *plan) {
     (void)arena;
     for (uint32_t i = 0; i < plan->step_count; i++) plan->steps[i].number = i + 1;
     return HD_OK;
 }
 
+/* clang-format off */
 const co_plan_rule co_plan_rules[] = {
-    {"place_filters", true, place_filters}, {"sort_before_aggregates", false, sort_before_aggregates},
-    {"top_rows", true, top_rows},           {"carry_facets", true, carry_facets},
-    {"insert_facts", false, insert_facts},  {"keep_distinct", false, keep_distinct},
+    {"place_filters", true, place_filters},
+    {"sort_before_aggregates", false, sort_before_aggregates},
+    {"top_rows", true, top_rows},
+    {"carry_facets", true, carry_facets},
+    {"carry_summaries", true, carry_summaries},
+    {"insert_facts", false, insert_facts},
+    {"keep_distinct", false, keep_distinct},
+    {"ride_along", true, ride_along},
     {"number_steps", false, number_steps},
 };
+/* clang-format on */
 const size_t co_plan_rule_count = HD_COUNT_OF(co_plan_rules);

@@ -53,11 +53,32 @@ struct co_adjacency {
 
 /* The run's adjacency of that sort and detail, made on first use; `facets` are added to what it asks for. HD_MEMORY. */
 HD_MUST_USE hd_status co_adjacency_get(co_run *run, co_edge_sort sort, uint32_t detail, uint32_t facets, co_adjacency **edges_out);
+/* The one that a step of the plan walks over; of NEXT_WALK, the direct neighbours. */
+HD_MUST_USE hd_status co_adjacency_of_step(co_run *run, const co_plan_step *step, co_adjacency **edges_out);
 HD_MUST_USE hd_status co_adjacency_new(co_run *run, co_edge_sort sort, co_adjacency **edges_out);
 
 /* Fetches the edges of those nodes that are unknown. After it each is whole or cut. `plan_step` is whom it is for. */
 HD_MUST_USE hd_status co_adjacency_fetch(co_run *run, const co_plan_step *plan_step, co_adjacency *edges, const uint32_t *handles,
                                          uint32_t count);
+
+/* What one step gave for a frontier of nodes. `handles`: by frontier row, CO_CELL_NONE where the row is to be passed over. */
+typedef struct co_fetched {
+    uint32_t *handles;
+    uint32_t count;
+    uint32_t *to; /* by row of the table of nodes that came back: its handle; filled by taking */
+    hd_step_result result;
+    co_step_outcome outcome;
+} co_fetched;
+/* Makes a node this fetch's own: false where its edges are known already, or claimed. */
+HD_MUST_USE hd_status co_adjacency_claim(co_adjacency *edges, uint32_t handle, bool *is_new_out);
+/* Enters the edges of claimed nodes. */
+HD_MUST_USE hd_status co_adjacency_take(co_run *run, co_adjacency *edges, co_fetched *fetched);
+/* Is the node of that frontier row whole, or cut? */
+uint8_t co_fetched_state(const co_adjacency *edges, const co_fetched *fetched, uint32_t row);
+/* Puts the nodes into the step as its frontier. HD_MEMORY. */
+HD_MUST_USE hd_status co_fetched_frontier(co_run *run, const co_fetched *wanted, hd_step *step);
+/* What a step asks for: kind, facets, kinds or least count. The frontier is the caller's to set. */
+hd_step co_adjacency_step(const co_adjacency *edges);
 
 static inline uint8_t co_adjacency_state(const co_adjacency *edges, uint32_t handle) {
     return handle < edges->node_end ? edges->state[handle] : (uint8_t)CO_NODE_UNKNOWN;

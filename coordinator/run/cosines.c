@@ -112,11 +112,11 @@ static hd_status add_vectors(co_run *run, const co_plan_step *plan_step, hd_step
     return HD_OK;
 }
 
-static hd_status add_cosine(co_run *run, const pair *measured, double cosine) {
+hd_status co_cosines_add(co_run *run, uint32_t a, uint32_t b, double cosine) {
     uint32_t record;
     bool is_new;
     HD_TRY(CO_GROW(run->arena, run->cosines, run->cosine_capacity, run->cosine_count));
-    HD_TRY(hd_map64_put(&run->cos_of_pair, key_of(measured->from, measured->to), run->cosine_count, &record, &is_new));
+    HD_TRY(hd_map64_put(&run->cos_of_pair, key_of(a, b), run->cosine_count, &record, &is_new));
     if (is_new) run->cosines[run->cosine_count++] = cosine;
     return HD_OK;
 }
@@ -134,7 +134,8 @@ static hd_status measure_some(co_run *run, const co_plan_step *plan_step, const 
     for (uint32_t from = 0; from < step.events.count; from++) {
         if (is_absent != NULL && is_absent[from]) continue;
         for (uint32_t i = step.edges.offsets[from]; i < step.edges.offsets[from + 1]; i++)
-            if (edges->is_answered == NULL || edges->is_answered[i]) HD_TRY(add_cosine(run, &pairs[i], edges->cos[i]));
+            if (edges->is_answered == NULL || edges->is_answered[i])
+                HD_TRY(co_cosines_add(run, pairs[i].from, pairs[i].to, edges->cos[i]));
     }
     return HD_OK;
 }

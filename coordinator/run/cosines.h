@@ -10,4 +10,7 @@ uint32_t co_cosines_find(const co_run *run, uint32_t a, uint32_t b);
 HD_MUST_USE hd_status co_cosines_measure(co_run *run, const co_plan_step *plan_step, const uint32_t *from, const uint32_t *to,
                                          uint32_t count);
 
+/* Enters a cosine that came some other way. NAN: a vector is missing. */
+HD_MUST_USE hd_status co_cosines_add(co_run *run, uint32_t a, uint32_t b, double cosine);
+
 #endif

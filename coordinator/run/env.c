@@ -169,7 +169,10 @@ hd_status co_run_is_true(co_run *run, const uint32_t *row, const hd_expr *expr, 
     hd_expr_env env = {.self = &self, .get = get_leaf, .params = run->resolved->params, .arena = run->scratch};
     run->is_unknown_met = false;
     hd_status status = hd_expr_is_true(expr, &env, is_true_out);
-    if (run->is_unknown_met) *is_true_out = false;
     hd_arena_rollback(run->scratch, mark);
-    return status;
+    HD_TRY(status);
+    if (!run->is_unknown_met) return HD_OK;
+    *is_true_out = false;
+    if (run->truncations.count > 0) return HD_OK; /* what could not be had was reported */
+    return hd_error_set(run->error, HD_INTERNAL, "filter", "a value was needed that no step had fetched");
 }

@@ -152,8 +152,7 @@ static hd_status open_walk(co_op *op) {
     state->hops_max = rel->hops_max;
     state->expand.fetch = walk_frontier;
     HD_CHECK(state->hops_max <= CO_HOPS_MAX && state->hops_min >= 1);
-    HD_TRY(co_adjacency_get(op->run, op->step->is_forward ? CO_EDGES_NEXT : CO_EDGES_PREVIOUS,
-                            op->run->resolved->rels[op->step->rel].sources, op->step->facets, &state->neighbours));
+    HD_TRY(co_adjacency_of_step(op->run, op->step, &state->neighbours));
     HD_TRY(co_adjacency_new(op->run, CO_EDGES_WALK, &state->expand.edges));
     return co_expand_open(op, &state->expand);
 }

@@ -27,7 +27,7 @@ static hd_status open_shares(co_op *op) {
     state->min_weight = wanted->min_w;
     state->expand.fetch = fetch_edges;
     state->expand.is_wanted = wanted->min_w > 0 ? is_heavy : NULL;
-    HD_TRY(co_adjacency_get(op->run, CO_EDGES_SHARES, wanted->min, op->step->facets, &state->expand.edges));
+    HD_TRY(co_adjacency_of_step(op->run, op->step, &state->expand.edges));
     return co_expand_open(op, &state->expand);
 }
 

@@ -1,6 +1,7 @@
 /* START: the anchor events, in order. Names are first taken as they are: the step carries the ids they would have, and says how many events
  * each id has. Only where a name has none anywhere is it looked for by folding, and the start run again. */
 #include "common/ids.h"
+#include "coordinator/run/chain.h"
 #include "coordinator/run/op.h"
 #include "coordinator/run/start_names.h"
 
@@ -9,6 +10,7 @@ typedef struct start_state {
     uint32_t count, emitted;
     bool is_started;
     co_start_names entities, tags;
+    co_chain chain; /* what came along with the start */
     bool is_unsure; /* which of the names match nothing is not known */
 } start_state;
 
@@ -62,18 +64,22 @@ static hd_status start_with_ids(co_op *op, start_state *state) {
     }
     hd_step_result result = {0};
     co_step_outcome outcome = {.is_complete = true};
-    if (step.events.count > 0) HD_TRY(co_run_step(run, op->step, "start", &step, &result, &outcome));
+    if (step.events.count > 0) HD_TRY(co_chain_ask(run, op->step, &step, &result, &outcome, &state->chain));
+    HD_TRY(co_run_enter_cuts(run, op->step, "start", &outcome));
     run->start.is_cut = !outcome.is_complete;
+    uint32_t *handle_of_row;
+    HD_ALLOC(handle_of_row, run->arena, step.events.count);
     for (uint32_t i = 0; i < resolved->id_count; i++) {
-        uint32_t handle, row = asked[i];
+        uint32_t handle = CO_CELL_NONE, row = asked[i];
         if (row != CO_CELL_NONE && (result.events.flags[row] & HD_EVENT_EXISTS)) {
             HD_TRY(add_event(op, state, resolved->ids[i], &handle));
             co_nodes_learn_event(&run->nodes, handle, &result.events, row, step.facets);
         } else if (row == CO_CELL_NONE || is_owner_known(&outcome, &result, row)) {
             HD_TRY(add_unresolved(run, resolved->ids[i]));
         }
+        if (row != CO_CELL_NONE) handle_of_row[row] = handle;
     }
-    return HD_OK;
+    return co_chain_take(run, &state->chain, handle_of_row, step.events.count);
 }
 
 /* -- searches -------------------------------------------------------------------------------------------------------------------- */
@@ -164,22 +170,24 @@ static hd_status start_with_search(co_op *op, start_state *state) {
     co_step_outcome outcome;
     uint64_t scanned = run->budget->used[HD_CAP_SCANNED], measured = run->budget->used[HD_CAP_MEASURED];
     HD_TRY(make_search(op, state, &step));
-    HD_TRY(co_run_ask(run, op->step, &step, &result, &outcome));
+    HD_TRY(co_chain_ask(run, op->step, &step, &result, &outcome, &state->chain));
     bool is_changed = false;
     if (state->entities.count + state->tags.count > 0) HD_TRY(resolve_names(op, state, &result, &outcome, &is_changed));
     if (state->entities.is_impossible || state->tags.is_impossible) {
         result = (hd_step_result){.is_candidates_exact = true};
+        state->chain.fetched_count = 0;
         outcome = (co_step_outcome){.is_complete = true};
     } else if (is_changed) { /* the first run was a guess at the names; what it cost is not the walk's */
         run->budget->used[HD_CAP_SCANNED] = scanned;
         run->budget->used[HD_CAP_MEASURED] = measured;
         HD_TRY(make_search(op, state, &step));
-        HD_TRY(co_run_ask(run, op->step, &step, &result, &outcome));
+        HD_TRY(co_chain_ask(run, op->step, &step, &result, &outcome, &state->chain));
     }
     HD_TRY(co_run_enter_cuts(run, op->step, "start", &outcome));
     run->start.is_cut = !outcome.is_complete;
     HD_TRY(report_names(run, state));
-    return take_found(op, state, &result);
+    HD_TRY(take_found(op, state, &result));
+    return co_chain_take(run, &state->chain, state->handles, state->count);
 }
 
 /* Nothing could be had at all: then there is no answer, not an empty one. */

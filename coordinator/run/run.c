@@ -40,26 +40,34 @@ hd_status co_run_cut(co_run *run, const co_plan_step *plan_step, const char *sta
     return add_cut(run, plan_step, stage, cap, reached, (hd_str){NULL, 0});
 }
 
+void co_run_address(const co_run *run, const co_plan_step *plan_step, hd_step *step) {
+    step->number = plan_step->number;
+    step->from_result = -1;
+    step->relation = plan_step->rel == CO_PLAN_NONE ? HD_REL_NONE : run->query->rels[plan_step->rel].relation;
+}
+
+void co_run_note(co_run *run, const co_plan_step *plan_step, const hd_step *step, const co_step_outcome *outcome) {
+    co_profile *profile = &run->profiles[plan_step->number - 1];
+    profile->partitions = HD_MAX(profile->partitions, outcome->partitions_asked);
+    if (!outcome->is_any_missing && is_asked_of_all(step)) {
+        run->n_live = outcome->n_live;
+        run->n_vectors = outcome->n_vectors;
+        run->has_org_counts = true;
+    }
+    uint64_t silent = 0; /* partitions that gave nothing, at the most */
+    for (uint32_t i = 0; i < outcome->cut_count; i++)
+        if (!is_count_cap(outcome->cuts[i].cap)) silent += outcome->cuts[i].partitions;
+    if (outcome->partitions_asked > silent) run->is_any_answer = true;
+}
+
 hd_status co_run_ask(co_run *run, const co_plan_step *plan_step, hd_step *step, hd_step_result *result_out,
                      co_step_outcome *outcome_out) {
     *result_out = (hd_step_result){0};
     *outcome_out = (co_step_outcome){0};
     if (run->input->is_client_gone != NULL && run->input->is_client_gone(run->input->self)) return HD_CANCELLED;
-    step->number = plan_step->number;
-    step->from_result = -1;
-    step->relation = plan_step->rel == CO_PLAN_NONE ? HD_REL_NONE : run->query->rels[plan_step->rel].relation;
+    co_run_address(run, plan_step, step);
     HD_TRY(co_fanout_run(run->fanout, step, result_out, outcome_out));
-    co_profile *profile = &run->profiles[plan_step->number - 1];
-    profile->partitions = HD_MAX(profile->partitions, outcome_out->partitions_asked);
-    if (!outcome_out->is_any_missing && is_asked_of_all(step)) {
-        run->n_live = outcome_out->n_live;
-        run->n_vectors = outcome_out->n_vectors;
-        run->has_org_counts = true;
-    }
-    uint64_t silent = 0; /* partitions that gave nothing, at the most */
-    for (uint32_t i = 0; i < outcome_out->cut_count; i++)
-        if (!is_count_cap(outcome_out->cuts[i].cap)) silent += outcome_out->cuts[i].partitions;
-    if (outcome_out->partitions_asked > silent) run->is_any_answer = true;
+    co_run_note(run, plan_step, step, outcome_out);
     return HD_OK;
 }
 

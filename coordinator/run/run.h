@@ -68,6 +68,10 @@ typedef struct co_run {
     bool is_unknown_met; /* set by the expression environment: a value that was needed could not be had */
 } co_run;
 
+/* Puts the plan step's number and relation on a wire step. */
+void co_run_address(const co_run *run, const co_plan_step *plan_step, hd_step *step);
+/* Takes note of what an outcome says beyond its cuts: partitions asked, the org's counts, that somebody answered. */
+void co_run_note(co_run *run, const co_plan_step *plan_step, const hd_step *step, const co_step_outcome *outcome);
 /* Runs one step, without a word about what was cut. */
 HD_MUST_USE hd_status co_run_ask(co_run *run, const co_plan_step *plan_step, hd_step *step, hd_step_result *result_out,
                                  co_step_outcome *outcome_out);

@@ -21,9 +21,10 @@ typedef struct golden_plan {
     const char *plan;
 } golden_plan;
 
+/* clang-format off */
 static const golden_plan golden_plans[] = {
     {"START a = events(k: 5) RETURN a", true,
-     "1 start a\n"
+     "1 start a facets=time,order,summary\n"
      "2 sort top\n"
      "3 limit\n"
      "4 return\n"},
@@ -32,19 +33,17 @@ static const golden_plan golden_plans[] = {
      "2 sort\n"
      "3 limit\n"
      "4 return\n"},
-    {"START a = events(entity: 'x') MATCH (a)-[s:SHARES {min_w: 0.1}]-(b)-[:FAR]-(a) WHERE b.timestamp > '2025-01-01' RETURN a, s, "
-     "b",
-     true,
+    {"START a = events(entity: 'x') MATCH (a)-[s:SHARES {min_w: 0.1}]-(b)-[:FAR]-(a) WHERE b.timestamp > "
+     "'2025-01-01' RETURN a, s, b", true,
      "1 start a\n"
-     "2 shares SHARES a>b facets=time\n"
+     "2 shares SHARES a>b rides facets=time\n"
      "3 filter b.timestamp > '2025-01-01'\n"
      "4 measure FAR b~a\n"
      "5 sort top\n"
      "6 limit\n"
      "7 return\n"},
-    {"START a = events(entity: 'x') MATCH (a)-[s:SHARES {min_w: 0.1}]-(b)-[:FAR]-(a) WHERE b.timestamp > '2025-01-01' RETURN a, s, "
-     "b",
-     false,
+    {"START a = events(entity: 'x') MATCH (a)-[s:SHARES {min_w: 0.1}]-(b)-[:FAR]-(a) WHERE b.timestamp > "
+     "'2025-01-01' RETURN a, s, b", false,
      "1 start a\n"
      "2 shares SHARES a>b\n"
      "3 measure FAR b~a\n"
@@ -55,29 +54,28 @@ static const golden_plan golden_plans[] = {
      "8 return\n"},
     {"START a = events(ids: ['x']) MATCH (a)-[n:NEXT*1..3]->(b) RETURN b, n.hops ORDER BY n.hops", true,
      "1 start a facets=time,order,thread,previous\n"
-     "2 next_walk NEXT a>b forward\n"
+     "2 next_walk NEXT a>b forward rides\n"
      "3 sort top\n"
      "4 limit\n"
      "5 return\n"},
     {"START a = events(k: 5) MATCH (b)-[:NEXT]->(a) RETURN b", true,
      "1 start a facets=time,order,thread,previous\n"
-     "2 expand NEXT a>b backward\n"
+     "2 expand NEXT a>b backward rides\n"
      "3 sort top\n"
      "4 limit\n"
      "5 return\n"},
     {"START a = events(k: 5) MATCH (a)-[:NEXT]->(b), (b)<-[:NEXT*2]-(a) RETURN b", true,
      "1 start a facets=time,order,thread,previous\n"
-     "2 expand NEXT a>b forward facets=time,order,thread,previous\n"
+     "2 expand NEXT a>b forward rides facets=time,order,thread,previous\n"
      "3 next_walk NEXT b=a backward\n"
      "4 sort top\n"
      "5 limit\n"
      "6 return\n"},
-    {"START a = events(entity: 'x') MATCH (a)-[:PARTICIPATED_IN]-(e)-[:PARTICIPATED_IN]-(b) "
-     "RETURN e, count(DISTINCT b) AS n ORDER BY n DESC, e.event_count",
-     true,
+    {"START a = events(entity: 'x') MATCH (a)-[:PARTICIPATED_IN]-(e)-[:PARTICIPATED_IN]-(b) RETURN e, "
+     "count(DISTINCT b) AS n ORDER BY n DESC, e.event_count", true,
      "1 start a\n"
-     "2 expand PARTICIPATED_IN a>e\n"
-     "3 expand PARTICIPATED_IN e>b distinct_from=0\n"
+     "2 expand PARTICIPATED_IN a>e rides\n"
+     "3 expand PARTICIPATED_IN e>b rides distinct_from=0\n"
      "4 facts e facets=event_count\n"
      "5 aggregate\n"
      "6 sort top\n"
@@ -85,21 +83,21 @@ static const golden_plan golden_plans[] = {
      "8 return\n"},
     {"START a = events(k: 5) MATCH (a)-[:PARTICIPATED_IN]-(e), (a)-[:PARTICIPATED_IN]-(f) RETURN e, f", true,
      "1 start a\n"
-     "2 expand PARTICIPATED_IN a>e\n"
+     "2 expand PARTICIPATED_IN a>e rides\n"
      "3 expand PARTICIPATED_IN a>f distinct_from=0\n"
      "4 sort top\n"
      "5 limit\n"
      "6 return\n"},
     {"START a = events(k: 5) MATCH (a)-[:PARTICIPATED_IN]-(e) MATCH (a)-[:PARTICIPATED_IN]-(f) RETURN e, f", true,
      "1 start a\n"
-     "2 expand PARTICIPATED_IN a>e\n"
+     "2 expand PARTICIPATED_IN a>e rides\n"
      "3 expand PARTICIPATED_IN a>f\n"
      "4 sort top\n"
      "5 limit\n"
      "6 return\n"},
     {"START a = events(k: 5) MATCH (a)-[m:MEMBER_OF]->(t:Tag) RETURN t.name, collect(a.id) AS ids", true,
      "1 start a\n"
-     "2 expand MEMBER_OF a>t\n"
+     "2 expand MEMBER_OF a>t rides\n"
      "3 sort whole\n"
      "4 aggregate\n"
      "5 sort top\n"
@@ -107,7 +105,7 @@ static const golden_plan golden_plans[] = {
      "7 return\n"},
     {"START a = events(k: 5) MATCH (a)-[s:SHARES]-(b) RETURN DISTINCT b.thread, sum(s.count) AS c", true,
      "1 start a\n"
-     "2 shares SHARES a>b facets=thread\n"
+     "2 shares SHARES a>b rides facets=thread\n"
      "3 aggregate\n"
      "4 distinct\n"
      "5 sort top\n"
@@ -115,15 +113,16 @@ static const golden_plan golden_plans[] = {
      "7 return\n"},
     {"START a = events(k: 5) MATCH (a)-[s:SHARES]-(b) RETURN avg(s.weight) AS w", true,
      "1 start a\n"
-     "2 shares SHARES a>b\n"
+     "2 shares SHARES a>b rides\n"
      "3 sort whole\n"
      "4 aggregate\n"
      "5 sort top\n"
      "6 limit\n"
      "7 return\n"},
-    {"START a = events(k: 5) MATCH (a)-[:SHARES]-(b) WHERE cos(a, b) > 0.5 AND a.summary <> b.summary RETURN b, cos(b, a) AS c", true,
+    {"START a = events(k: 5) MATCH (a)-[:SHARES]-(b) WHERE cos(a, b) > 0.5 AND a.summary <> b.summary "
+     "RETURN b, cos(b, a) AS c", true,
      "1 start a\n"
-     "2 shares SHARES a>b\n"
+     "2 shares SHARES a>b rides\n"
      "3 facts a facets=summary\n"
      "4 facts b facets=summary\n"
      "5 measure a~b\n"
@@ -133,7 +132,7 @@ static const golden_plan golden_plans[] = {
      "9 return\n"},
     {"START a = events(k: 5) MATCH (a)-[:SHARES]-(b) RETURN cos(a, b) AS c", true,
      "1 start a\n"
-     "2 shares SHARES a>b\n"
+     "2 shares SHARES a>b rides\n"
      "3 sort top\n"
      "4 limit\n"
      "5 measure a~b\n"
@@ -145,6 +144,7 @@ static const golden_plan golden_plans[] = {
      "4 limit\n"
      "5 return\n"},
 };
+/* clang-format on */
 
 static void make_plan(hd_arena *arena, const char *text, bool are_rules_on, hd_buf *out) {
     const co_query *query;
