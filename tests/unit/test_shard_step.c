@@ -19,18 +19,16 @@
 #include "common/text.h"
 #include "proto/codec.h"
 #include "shard/step_private.h"
+#include "tests/support/seed.h"
 
 enum { EVENTS = 90, ENTITIES = 10, TAGS = 5, THREADS = 3, DIMENSION = 4, PARTS = 4, NAMES_MAX = 16, LISTS_MAX = 6 };
 enum { ALL = 1 << 30 };
 
 /* -- random --------------------------------------------------------------------------------------------------------------------- */
-static uint64_t seed, random_state;
+static test_random source;
 
 static uint32_t below(uint32_t end) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (uint32_t)((random_state >> 11) % end);
+    return test_random_below(&source, end);
 }
 
 /* -- the model ------------------------------------------------------------------------------------------------------------------ */
@@ -1382,9 +1380,7 @@ static void test_wrong_dimension(void **state) {
 }
 
 int main(int argc, char **argv) {
-    seed = argc > 1 ? strtoull(argv[1], NULL, 0) : hd_random_u64();
-    random_state = seed | 1;
-    printf("seed %llu\n", (unsigned long long)seed);
+    source.state = test_seed(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_chain_ends),
         cmocka_unit_test(test_partition_fails_alone),
