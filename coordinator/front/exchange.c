@@ -9,6 +9,7 @@
 void co_exchange_fail(co_exchange *exchange, hd_status status, const co_fault *fault) {
     static const co_fault none = {0};
     exchange->status = hd_status_http(status);
+    exchange->is_passing = hd_status_retry(status) != HD_RETRY_NEVER;
     exchange->content_type = "application/json";
     hd_buf_clear(&exchange->answer);
     co_fault_write(&exchange->answer, status, fault != NULL ? fault : &none);

@@ -32,7 +32,8 @@ typedef struct co_exchange {
     bool (*is_client_gone)(void *self);
     void *self;
 
-    int status; /* of the answer */
+    int status;      /* of the answer */
+    bool is_passing; /* the same call may go well in a moment: Retry-After goes with the answer */
     hd_buf answer;
     const char *content_type;
     const char *allow; /* of a 405: the methods that there are */

@@ -187,8 +187,7 @@ static enum MHD_Result send_answer(pending *p) {
     MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, x->content_type);
     MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     if (x->status == MHD_HTTP_UNAUTHORIZED) MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
-    if (x->status == MHD_HTTP_TOO_MANY_REQUESTS || x->status == MHD_HTTP_SERVICE_UNAVAILABLE)
-        MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+    if (x->is_passing) MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
     if (x->allow != NULL && x->status == MHD_HTTP_METHOD_NOT_ALLOWED)
         MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, x->allow);
     if (atomic_load(&p->http->is_draining)) MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
@@ -406,6 +405,7 @@ hd_status co_http_start(const co_http_settings *settings, const co_services *ser
     http->admin = admin;
     http->socket = -1;
     register_metrics(http);
+    co_routes_register_metrics();
     hd_status status = open_socket(http, error);
     if (status == HD_OK) {
         start_workers(http); /* before the first request can come */

@@ -32,6 +32,7 @@ static void show_ready(co_exchange *exchange, co_front *front) {
         co_json_member_text(&json, "reason", reason);
         co_json_member_text(&json, "detail", front->is_draining ? "stopping" : "not every shard answers");
         exchange->status = 503;
+        exchange->is_passing = true;
     }
     co_json_member_uint(&json, "shards", count);
     co_json_member_uint(&json, "shards_alive", alive);
@@ -57,14 +58,25 @@ static void list_tools(co_exchange *exchange, co_front *front) {
     co_json_end_object(&json);
 }
 
+enum { TOOLS_MAX = 64 };
+static hd_metric *tool_seconds[TOOLS_MAX], *tool_errors[TOOLS_MAX]; /* by the tool's place in the list; written once, at start */
+
+void co_routes_register_metrics(void) {
+    HD_CHECK(co_tool_count <= TOOLS_MAX);
+    for (size_t i = 0; i < co_tool_count; i++) {
+        char labels[96];
+        snprintf(labels, sizeof(labels), "tool=\"%s\"", co_tools[i]->name);
+        tool_seconds[i] =
+            hd_metrics_histogram_us("heddle_tool_seconds", labels, "How long calls of a tool took, once a worker had them.");
+        tool_errors[i] = hd_metrics_counter("heddle_tool_errors_total", labels, "Calls of a tool that ended in an error.");
+    }
+}
+
 static void count_call(const co_tool *tool, const co_exchange *exchange, uint64_t began_us) {
-    char labels[96];
-    snprintf(labels, sizeof(labels), "tool=\"%s\"", tool->name);
-    hd_metric_observe_us(
-        hd_metrics_histogram_us("heddle_tool_seconds", labels, "How long calls of a tool took, once a worker had them."),
-        hd_clock_monotonic_us() - began_us);
-    if (exchange->status >= 400)
-        hd_metric_add(hd_metrics_counter("heddle_tool_errors_total", labels, "Calls of a tool that ended in an error."), 1);
+    size_t i = 0;
+    while (co_tools[i] != tool) i++;
+    hd_metric_observe_us(tool_seconds[i], hd_clock_monotonic_us() - began_us);
+    if (exchange->status >= 400) hd_metric_add(tool_errors[i], 1);
 }
 
 static void run_tool(co_exchange *exchange, co_front *front, const co_tool *tool) {
@@ -81,10 +93,12 @@ static void run_tool(co_exchange *exchange, co_front *front, const co_tool *tool
     hd_status status = co_exchange_parse_body(exchange, &arguments, &call.fault.error);
     call.arguments = arguments;
     if (status == HD_OK) status = tool->run(&call);
-    if (status == HD_OK)
+    if (status == HD_OK) {
         exchange->status = call.status_http;
-    else
+        exchange->is_passing = call.status_http == 429 || call.status_http == 503;
+    } else {
         co_exchange_fail(exchange, status, &call.fault);
+    }
     json_decref(arguments);
 }
 

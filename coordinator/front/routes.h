@@ -14,6 +14,9 @@ struct co_route {
     void (*handle)(co_exchange *exchange, co_front *front);
 };
 
+/* Once, before the first request. */
+void co_routes_register_metrics(void);
+
 /* The route of a request, its words filled in. HD_NOT_FOUND: no such path. HD_ARGUMENT: not this method (exchange->allow lists those
  * that there are). */
 HD_MUST_USE hd_status co_routes_find(co_exchange *exchange, const char *method);

@@ -25,6 +25,7 @@
 typedef struct same_id {
     uint32_t wave;     /* the latest wave of an item of this id so far */
     uint32_t saved_by; /* the first item that saved it; HD_MAP_NONE while none has */
+    bool is_counted;   /* an item of this id was found to fit into the quota */
 } same_id;
 
 typedef struct saving {
@@ -225,11 +226,14 @@ static hd_status check_quota(saving *s) {
     HD_ALLOC(exists, s->call->arena, s->count);
     HD_TRY(find_new_items(s, items, exists, &count));
     for (uint32_t i = 0; i < count; i++) {
-        if (exists[i]) continue;
-        if (left == 0)
+        same_id *same = &s->known[s->ids[items[i]]];
+        if (exists[i] || same->is_counted) continue;
+        if (left == 0) {
             refuse_over_quota(&s->items[items[i]], org->events_max);
-        else
-            left--;
+            continue;
+        }
+        left--;
+        same->is_counted = true;
     }
     return HD_OK;
 }
