@@ -73,11 +73,13 @@ static uint32_t send_unsent(co_fanout *fanout, co_ask *asks, uint32_t count, uin
     uint32_t left = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (asks[i].state != CO_ASK_UNSENT) continue;
-        uint32_t wire = fanout->groups[asks[i].group].wire;
-        if (hd_wire_client_try_send(fanout->wire, wire, hd_buf_get(&asks[i].bytes)) == HD_OK) {
+        co_group *group = &fanout->groups[asks[i].group];
+        if (hd_wire_client_try_send(fanout->wire, group->wire, hd_buf_get(&asks[i].bytes)) == HD_OK) {
             asks[i].state = CO_ASK_WAITING;
-        } else if (hd_clock_monotonic_us() >= give_up_us) {
+            group->is_away = false;
+        } else if (group->is_away || hd_clock_monotonic_us() >= give_up_us) {
             lose(&asks[i], NOT_REACHED);
+            group->is_away = true;
         } else {
             left++;
         }

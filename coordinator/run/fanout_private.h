@@ -15,6 +15,7 @@ typedef struct co_group {
     uint32_t partition_count;
     uint32_t wire; /* index in the wire client, once it was asked */
     bool has_wire;
+    bool is_away; /* it was not reached in this query, and is not waited for again */
 } co_group;
 
 /* The state that a partition is seen in; zeros until its first reply. */
