@@ -38,6 +38,11 @@ static hd_status add_group(co_groups *groups, uint64_t hash, const hd_value *key
     return HD_OK;
 }
 
+void co_groups_offer(co_groups *groups, uint32_t group, const uint32_t *row) {
+    uint32_t *first = co_rows_get(&groups->rows, group);
+    if (co_order_compare_rows(groups->run, row, first) < 0) memcpy(first, row, groups->rows.width * sizeof(uint32_t));
+}
+
 hd_status co_groups_put(co_groups *groups, const hd_value *keys, const uint32_t *row, uint32_t groups_max, uint32_t *group_out,
                         bool *is_new_out) {
     uint64_t hash = hash_keys(keys, groups->key_count);
@@ -45,8 +50,7 @@ hd_status co_groups_put(co_groups *groups, const hd_value *keys, const uint32_t 
     *is_new_out = false;
     for (uint32_t group = head; group != CO_CELL_NONE; last = group, group = groups->chain[group]) {
         if (groups->hashes[group] != hash || !are_same(groups, group, keys)) continue;
-        if (row != NULL && co_order_compare_rows(groups->run, row, co_rows_get(&groups->rows, group)) < 0)
-            memcpy(co_rows_get(&groups->rows, group), row, groups->rows.width * sizeof(uint32_t));
+        if (row != NULL) co_groups_offer(groups, group, row);
         *group_out = group;
         return HD_OK;
     }

@@ -21,5 +21,7 @@ void co_groups_init(co_groups *groups, co_run *run, uint32_t key_count);
  * the place of the group's row when it comes before it; NULL where rows do not matter. */
 HD_MUST_USE hd_status co_groups_put(co_groups *groups, const hd_value *keys, const uint32_t *row, uint32_t groups_max,
                                     uint32_t *group_out, bool *is_new_out);
+/* `row` belongs to that group: it takes the place of the group's row when it comes before it. */
+void co_groups_offer(co_groups *groups, uint32_t group, const uint32_t *row);
 
 #endif

@@ -2,6 +2,7 @@
  * total order, with the group in its last cell (the expression environment finds the aggregates by it). Rows stream through, only
  * groups are held; where an aggregate feels the order of rows, the plan put a SORT before this. Without such items there is one
  * group, even of no rows. */
+#include "coordinator/plan/plan_private.h"
 #include "coordinator/run/accumulate.h"
 #include "coordinator/run/groups.h"
 #include "coordinator/run/op.h"
@@ -14,10 +15,27 @@ typedef struct aggregate_state {
     co_groups groups;
     co_accumulator *accumulators; /* group × aggregate */
     uint32_t accumulator_capacity;
-    co_groups *seen; /* by aggregate with DISTINCT: (group, value) */
+    co_groups *seen;        /* by aggregate with DISTINCT: (group, value) */
+    hd_map64 *seen_handles; /* the same where the value is a node: group and handle */
+    uint32_t *key_vars;     /* variables that the keys stand on */
+    uint32_t key_var_count;
+    uint32_t *last_row; /* rows that follow each other mostly share their keys' variables, and so their group */
+    uint32_t last_group;
     bool is_taken;
     uint32_t emitted;
 } aggregate_state;
+
+static hd_status list_key_vars(co_op *op, aggregate_state *state) {
+    const co_query *query = op->run->query;
+    co_needs needs;
+    HD_TRY(co_needs_init(&needs, op->run->arena, query));
+    HD_ALLOC(state->key_vars, op->run->arena, query->var_count);
+    for (uint32_t i = 0; i < query->item_count; i++)
+        if (!query->items[i].has_aggregate) HD_TRY(co_needs_add(&needs, query->items[i].expr));
+    for (uint32_t v = 0; v < query->var_count; v++)
+        if (needs.vars[v]) state->key_vars[state->key_var_count++] = v;
+    return HD_OK;
+}
 
 static hd_status open_aggregate(co_op *op) {
     const co_query *query = op->run->query;
@@ -26,12 +44,33 @@ static hd_status open_aggregate(co_op *op) {
     HD_ALLOC(state->keys, op->run->arena, query->item_count);
     HD_ALLOC(state->values, op->run->arena, query->item_count);
     HD_ALLOC(state->seen, op->run->arena, query->aggregate_count);
+    HD_ALLOC(state->seen_handles, op->run->arena, query->aggregate_count);
+    HD_ALLOC(state->last_row, op->run->arena, query->var_count);
     for (uint32_t i = 0; i < query->item_count; i++)
         if (!query->items[i].has_aggregate) state->keys[state->key_count++] = query->items[i].expr;
     co_groups_init(&state->groups, op->run, state->key_count);
-    for (uint32_t i = 0; i < query->aggregate_count; i++) co_groups_init(&state->seen[i], op->run, 2);
+    for (uint32_t i = 0; i < query->aggregate_count; i++) {
+        co_groups_init(&state->seen[i], op->run, 2);
+        hd_map64_init(&state->seen_handles[i], op->run->arena);
+    }
+    state->last_group = CO_CELL_NONE;
     op->state = state;
-    return HD_OK;
+    return list_key_vars(op, state);
+}
+
+static bool is_node_var(const co_query *query, const hd_expr *expr) {
+    return expr->kind == HD_EXPR_VAR && !query->vars[expr->index].is_relation;
+}
+
+/* DISTINCT: has this value not been met in this group? */
+static hd_status is_first(co_op *op, aggregate_state *state, const uint32_t *row, uint32_t group, uint32_t index,
+                          const hd_value *value, bool *is_first_out) {
+    const hd_expr *argument = op->run->query->aggregates[index]->args[0];
+    uint32_t place;
+    if (is_node_var(op->run->query, argument))
+        return hd_map64_put(&state->seen_handles[index], (uint64_t)group << 32 | row[argument->index], 0, &place, is_first_out);
+    hd_value pair[2] = {hd_value_int(group), *value};
+    return co_groups_put(&state->seen[index], pair, NULL, CO_CELL_NONE, &place, is_first_out);
 }
 
 static hd_status add_value(co_op *op, aggregate_state *state, const uint32_t *row, uint32_t group, uint32_t index) {
@@ -39,16 +78,17 @@ static hd_status add_value(co_op *op, aggregate_state *state, const uint32_t *ro
     const hd_expr *aggregate = run->query->aggregates[index];
     co_accumulator *accumulator = &state->accumulators[(size_t)group * run->query->aggregate_count + index];
     hd_value value = HD_VALUE_NULL;
-    if (aggregate->arg_count > 0) {
+    /* count asks of its argument only whether it is null, which a node never is */
+    bool is_counted =
+        aggregate->aggregate == HD_AGG_COUNT && (aggregate->arg_count == 0 || is_node_var(run->query, aggregate->args[0]));
+    if (!is_counted) {
         HD_TRY(co_run_eval(run, row, aggregate->args[0], &value));
         if (value.type == HD_TYPE_NULL) return HD_OK;
     }
     if (aggregate->is_distinct) {
-        hd_value pair[2] = {hd_value_int(group), value};
-        uint32_t place;
-        bool is_new;
-        HD_TRY(co_groups_put(&state->seen[index], pair, NULL, CO_CELL_NONE, &place, &is_new));
-        if (!is_new) return HD_OK;
+        bool is_first_met;
+        HD_TRY(is_first(op, state, row, group, index, &value, &is_first_met));
+        if (!is_first_met) return HD_OK;
     }
     HD_TRY(co_accumulate(run->arena, accumulator, aggregate->aggregate, &value));
     if (accumulator->is_capped) run->notable.is_collect_capped = true;
@@ -68,13 +108,25 @@ static hd_status find_group(co_op *op, aggregate_state *state, const uint32_t *r
     return HD_OK;
 }
 
+static bool is_of_last_group(const aggregate_state *state, const uint32_t *row) {
+    if (state->last_group == CO_CELL_NONE) return false;
+    for (uint32_t i = 0; i < state->key_var_count; i++)
+        if (row[state->key_vars[i]] != state->last_row[state->key_vars[i]]) return false;
+    return true;
+}
+
 static hd_status take_row(co_op *op, aggregate_state *state, const uint32_t *row) {
     co_run *run = op->run;
     hd_arena_mark mark = hd_arena_get_mark(run->scratch);
-    for (uint32_t i = 0; i < state->key_count; i++) HD_TRY(co_run_eval(run, row, state->keys[i], &state->values[i]));
-    uint32_t group;
-    HD_TRY(find_group(op, state, row, &group));
-    for (uint32_t i = 0; i < run->query->aggregate_count && group != CO_CELL_NONE; i++) HD_TRY(add_value(op, state, row, group, i));
+    if (is_of_last_group(state, row)) {
+        co_groups_offer(&state->groups, state->last_group, row);
+    } else {
+        for (uint32_t i = 0; i < state->key_count; i++) HD_TRY(co_run_eval(run, row, state->keys[i], &state->values[i]));
+        HD_TRY(find_group(op, state, row, &state->last_group));
+        memcpy(state->last_row, row, run->query->var_count * sizeof(*row));
+    }
+    for (uint32_t i = 0; i < run->query->aggregate_count && state->last_group != CO_CELL_NONE; i++)
+        HD_TRY(add_value(op, state, row, state->last_group, i));
     hd_arena_rollback(run->scratch, mark);
     return HD_OK;
 }
