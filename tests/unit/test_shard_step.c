@@ -25,10 +25,10 @@ enum { EVENTS = 90, ENTITIES = 10, TAGS = 5, THREADS = 3, DIMENSION = 4, PARTS =
 enum { ALL = 1 << 30 };
 
 /* -- random --------------------------------------------------------------------------------------------------------------------- */
-static test_random source;
+static test_random randomness;
 
 static uint32_t below(uint32_t end) {
-    return test_random_below(&source, end);
+    return test_random_below(&randomness, end);
 }
 
 /* -- the model ------------------------------------------------------------------------------------------------------------------ */
@@ -1380,7 +1380,7 @@ static void test_wrong_dimension(void **state) {
 }
 
 int main(int argc, char **argv) {
-    source.state = test_seed(argc, argv);
+    randomness.state = test_seed(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_chain_ends),
         cmocka_unit_test(test_partition_fails_alone),
