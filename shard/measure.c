@@ -5,39 +5,47 @@
  * none. Token: {edge index}. */
 #include <math.h>
 
-#include "common/figure.h"
 #include "shard/step_private.h"
 #include "shard/vectors/vector_index.h"
 
 typedef enum vector_state { VECTOR_UNKNOWN, VECTOR_NONE, VECTOR_THERE } vector_state;
 
+/* The vector of a `from` end. */
+typedef struct measure_from {
+    vector_state state;
+    const float *vector; /* VECTOR_THERE */
+    uint32_t part, row;  /* where it is stored; part UINT32_MAX: it came with the step */
+} measure_from;
+
 typedef struct measure_state {
-    const float **from; /* by index in the frontier; VECTOR_THERE */
-    uint8_t *from_state;
+    measure_from *from; /* by index in the frontier */
     const uint64_t *to; /* where each `to` end is, or SH_NOWHERE */
 } measure_state;
 
-static const float *vector_of(const sh_view *view, sh_slot slot) {
+static uint32_t row_of(const sh_view *view, sh_slot slot) {
     sh_event event;
     sh_view_get_event(view, slot, &event);
-    return event.vector == SH_NONE ? NULL : sh_vector_index_get(sh_view_vectors(view), event.vector);
+    return event.vector;
 }
 
-static void find_from(sh_run *run, const sh_frontier *frontier, uint32_t dimension, measure_state *state, uint32_t i) {
+static void find_from(sh_run *run, const sh_frontier *frontier, uint32_t dimension, uint32_t i, measure_from *from) {
     const hd_event_batch *batch = frontier->batch;
+    from->part = UINT32_MAX;
     if (batch && batch->vectors && batch->flags && (batch->flags[i] & HD_EVENT_EXISTS)) {
-        bool has_vector = batch->flags[i] & HD_EVENT_HAS_VECTOR;
-        state->from_state[i] = has_vector ? VECTOR_THERE : VECTOR_NONE;
-        state->from[i] = batch->vectors + (size_t)i * dimension;
+        from->state = (batch->flags[i] & HD_EVENT_HAS_VECTOR) ? VECTOR_THERE : VECTOR_NONE;
+        from->vector = batch->vectors + (size_t)i * dimension;
         return;
     }
     if (!sh_run_go_on(run, 1)) return; /* the visits will find it late, too */
-    for (uint32_t p = 0; p < run->part_count && state->from_state[i] == VECTOR_UNKNOWN; p++) {
+    for (uint32_t p = 0; p < run->part_count && from->state == VECTOR_UNKNOWN; p++) {
         if (run->parts[p].code != HD_OK) continue;
+        const sh_view *view = &run->parts[p].view;
         sh_slot slot = sh_frontier_slot(run, frontier, i, p);
         if (slot == SH_NONE) continue;
-        state->from[i] = vector_of(&run->parts[p].view, slot);
-        state->from_state[i] = state->from[i] ? VECTOR_THERE : VECTOR_NONE;
+        from->part = p;
+        from->row = row_of(view, slot);
+        from->state = from->row == SH_NONE ? VECTOR_NONE : VECTOR_THERE;
+        if (from->state == VECTOR_THERE) from->vector = sh_vector_index_get(sh_view_vectors(view), from->row);
     }
 }
 
@@ -67,9 +75,8 @@ static hd_status open_measure(sh_run *run, sh_work *work) {
     if (asked->offsets && asked->from_count != frontier->count) return HD_WIRE;
     HD_ALLOC(state, run->arena, 1);
     HD_ALLOC(state->from, run->arena, frontier->count);
-    HD_ALLOC(state->from_state, run->arena, frontier->count);
     work->state = state;
-    for (uint32_t i = 0; i < frontier->count; i++) find_from(run, frontier, work->step->dimension, state, i);
+    for (uint32_t i = 0; i < frontier->count; i++) find_from(run, frontier, work->step->dimension, i, &state->from[i]);
     if (work->step->from_result >= 0)
         state->to = run->works[work->step->from_result].where;
     else
@@ -85,25 +92,38 @@ static hd_status open_measure(sh_run *run, sh_work *work) {
     return HD_OK;
 }
 
-static hd_status visit_measure(sh_run *run, sh_work *work, uint32_t part) {
+/* Both norms are known where both vectors are stored in the same partition. */
+static double cosine(const sh_view *view, uint32_t part, const measure_from *from, uint32_t row) {
+    const sh_vector_index *index = sh_view_vectors(view);
+    return from->part == part ? sh_vector_index_cos_rows(index, row, from->row) : sh_vector_index_cos(index, row, from->vector);
+}
+
+/* The edges of one frontier event from edge `begin` on; *end_out: how far it came. False: a cap or the deadline. */
+static bool measure_one(sh_run *run, sh_work *work, uint32_t part, uint32_t i, uint32_t begin, uint32_t *end_out) {
     const measure_state *state = work->state;
+    const measure_from *from = &state->from[i];
     const sh_view *view = &run->parts[part].view;
     hd_edges *edges = &work->result->edges;
-    uint64_t from_edge = run->parts[part].token.at[0];
+    for (uint32_t e = *end_out = begin; e < edges->offsets[i + 1]; *end_out = ++e) {
+        uint64_t where = state->to[edges->to[e]];
+        if (where == SH_NOWHERE || sh_where_part(where) != part) continue;
+        uint32_t row = from->state == VECTOR_THERE ? row_of(view, sh_where_slot(where)) : (uint32_t)SH_NONE;
+        if (row == SH_NONE ? !sh_run_go_on(run, 1) : !sh_run_take_measured(run)) return false;
+        if (row != SH_NONE) edges->cos[e] = cosine(view, part, from, row);
+        edges->is_answered[e] = 1;
+    }
+    return true;
+}
+
+static hd_status visit_measure(sh_run *run, sh_work *work, uint32_t part) {
+    const measure_state *state = work->state;
+    const hd_edges *edges = &work->result->edges;
+    uint64_t resumed_at = run->parts[part].token.at[0];
     for (uint32_t i = 0; i < edges->from_count; i++) {
-        if (edges->offsets[i + 1] <= from_edge || state->from_state[i] == VECTOR_UNKNOWN) continue;
-        for (uint32_t e = (uint32_t)HD_MAX((uint64_t)edges->offsets[i], from_edge); e < edges->offsets[i + 1]; e++) {
-            uint64_t where = state->to[edges->to[e]];
-            if (where == SH_NOWHERE || sh_where_part(where) != part) continue;
-            const float *vector = state->from_state[i] == VECTOR_THERE ? vector_of(view, sh_where_slot(where)) : NULL;
-            if (vector) {
-                if (!sh_run_take_measured(run)) return sh_run_cut(run, part, &(sh_token){{e}});
-                edges->cos[e] = hd_figure_cos(state->from[i], vector, sh_view_dimension(view));
-            } else if (!sh_run_go_on(run, 1)) {
-                return sh_run_cut(run, part, &(sh_token){{e}});
-            }
-            edges->is_answered[e] = 1;
-        }
+        uint32_t end;
+        if (edges->offsets[i + 1] <= resumed_at || state->from[i].state == VECTOR_UNKNOWN) continue;
+        uint32_t begin = (uint32_t)HD_MAX((uint64_t)edges->offsets[i], resumed_at);
+        if (!measure_one(run, work, part, i, begin, &end)) return sh_run_cut(run, part, &(sh_token){{end}});
     }
     return HD_OK;
 }
