@@ -6,7 +6,7 @@
 
 static const char *const op_names[] = {
 #define OP(name, text) #text,
-#include "coordinator/run/ops.def"
+#include "coordinator/plan/ops.def"
 };
 
 const char *co_op_name(co_op_kind op) {

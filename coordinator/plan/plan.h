@@ -8,7 +8,7 @@
 
 typedef enum co_op_kind {
 #define OP(name, text) CO_OP_##name,
-#include "coordinator/run/ops.def"
+#include "coordinator/plan/ops.def"
     CO_OP_COUNT
 } co_op_kind;
 

@@ -5,7 +5,7 @@
 
 static const co_op_table *const tables[] = {
 #define OP(name, text) &co_op_##text##_table,
-#include "coordinator/run/ops.def"
+#include "coordinator/plan/ops.def"
 };
 
 hd_status co_op_build(co_run *run, co_op **last_out) {

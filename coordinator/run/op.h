@@ -30,7 +30,7 @@ struct co_op {
 };
 
 #define OP(name, text) extern const co_op_table co_op_##text##_table;
-#include "coordinator/run/ops.def"
+#include "coordinator/plan/ops.def"
 
 /* One operator per plan step; *last_out is the one to pull from. */
 HD_MUST_USE hd_status co_op_build(co_run *run, co_op **last_out);

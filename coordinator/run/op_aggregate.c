@@ -2,7 +2,7 @@
  * total order, with the group in its last cell (the expression environment finds the aggregates by it). Rows stream through, only
  * groups are held; where an aggregate feels the order of rows, the plan put a SORT before this. Without such items there is one
  * group, even of no rows. */
-#include "coordinator/plan/plan_private.h"
+#include "coordinator/plan/needs.h"
 #include "coordinator/run/accumulate.h"
 #include "coordinator/run/groups.h"
 #include "coordinator/run/op.h"

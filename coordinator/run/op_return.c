@@ -1,6 +1,6 @@
 /* RETURN: fetches what the returned rows show of their nodes, for these rows alone and in one trip for all events, one for entities, one for
  * tags. A row whose event could not be looked up is left out. */
-#include "coordinator/plan/plan_private.h"
+#include "coordinator/plan/needs.h"
 #include "coordinator/run/op.h"
 
 enum { FACETS_SHOWN = HD_FACET_SUMMARY | HD_FACET_TIME | HD_FACET_ORDER }; /* of an event that comes back */
