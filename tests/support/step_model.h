@@ -167,21 +167,21 @@ static inline bool has_entity(const model_event *event, int entity) {
     return false;
 }
 
-static uint8_t tag_kinds(const model_event *event, int tag) {
+static inline uint8_t tag_kinds(const model_event *event, int tag) {
     uint8_t kinds = 0;
     for (int t = 0; t < event->tag_count; t++)
         if (event->tags[t] == tag) kinds |= event->kinds[t];
     return kinds;
 }
 
-static uint64_t count_of(const model *m, bool is_tag, int name) {
+static inline uint64_t count_of(const model *m, bool is_tag, int name) {
     uint64_t count = 0;
     for (int i = 0; i < EVENTS; i++)
         count += m->events[i].is_live && (is_tag ? tag_kinds(&m->events[i], name) != 0 : has_entity(&m->events[i], name));
     return count;
 }
 
-static const char *name_text(bool is_tag, int name) {
+static inline const char *name_text(bool is_tag, int name) {
     return is_tag ? TAG_NAMES[name] : ENTITY_NAMES[name];
 }
 
@@ -387,7 +387,8 @@ typedef struct setting {
     const char *what;
 } setting;
 
-static inline hd_status text_of_record(void *self, uint64_t record, hd_arena *arena, hd_str *summary_out, hd_str *content_out) {
+HD_MUST_USE static inline hd_status text_of_record(void *self, uint64_t record, hd_arena *arena, hd_str *summary_out,
+                                                   hd_str *content_out) {
     (void)self;
     if (summary_out) HD_TRY(hd_arena_printf(arena, summary_out, "s%lu", record));
     return content_out ? hd_arena_printf(arena, content_out, "c%lu", record) : HD_OK;
