@@ -21,7 +21,7 @@
  * were cut or not; a partition that goes on counts 0, so that the replies' sums are right. `candidates` counts what this request
  * examined; of several pieces the last one's is_candidates_exact holds. n_live and n_vectors are given each time. In a request where
  * any partition has a token, one without is taken to be finished already: it is not run and its verdict is COMPLETE. Lists of FACTS
- * of events (ENTITIES, TAGS) come whole or not at all; one that does not fit in what is left of `scanned` uses that up.
+ * of events (ENTITIES, TAGS) come whole or not at all; one that does not fit in what is left of `scanned` is not read and costs nothing.
  * A result is checked against its request by hd_codec_check_reply; what that demands is the contract. */
 #ifndef HD_PROTO_STEP_H
 #define HD_PROTO_STEP_H

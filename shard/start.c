@@ -3,8 +3,12 @@
  *
  * A scope is enumerated either along the timeline (no groups) or along the postings of the group with the fewest of them; the other
  * groups are asked of each event. An event that stands in the postings of several ids of that group counts at the first of them,
- * which needs no memory of what was seen and so survives a cut. In the token: at[0], at[1] the next entry to read (list, offset);
- * at[2], at[3] where the counting of candidates begins: those before it were counted by an earlier piece, whose search was cut. */
+ * which needs no memory of what was seen and so survives a cut. In the token: at[0], at[1] the next entry to read (list, offset).
+ * NEWEST: at[2] how many events in scope the earlier pieces found. CLOSEST: at[2], at[3] how far entries were read by an earlier piece
+ * whose search was cut: up to there they were charged, and their candidates counted.
+ *
+ * What a scope costs does not depend on how it was cut into pieces, nor on what other partitions found: so a budget that is just enough
+ * for the whole is enough for its pieces. */
 #include <stdlib.h>
 
 #include "shard/step_private.h"
@@ -43,10 +47,11 @@ typedef struct scope_walk {
     const hd_start *start;
     group_set *sets;
     uint32_t set_count;
-    const group_set *driver; /* NULL: along the timeline */
-    bool is_plain;           /* one group of one id: what is in its postings is in scope */
-    uint64_t list, offset;   /* the next entry to read */
-    sh_postings postings;    /* of `list` */
+    const group_set *driver;         /* NULL: along the timeline */
+    bool is_plain;                   /* one group of one id: what is in its postings is in scope */
+    uint64_t list, offset;           /* the next entry to read */
+    uint64_t paid_list, paid_offset; /* entries before this one were charged when an earlier piece read them */
+    sh_postings postings;            /* of `list` */
     sh_timeline timeline;
 } scope_walk;
 
@@ -181,8 +186,18 @@ static hd_status open_scope(sh_run *run, const sh_view *view, const hd_start *st
     return HD_OK;
 }
 
+static bool is_position_before(uint64_t list, uint64_t offset, uint64_t other_list, uint64_t other_offset) {
+    return list != other_list ? list < other_list : offset < other_offset;
+}
+
 static bool is_in_time(const hd_start *start, int64_t timestamp_us) {
     return (!start->has_since || timestamp_us >= start->since_us) && (!start->has_until || timestamp_us < start->until_us);
+}
+
+/* May the next entry be read? What an earlier piece read costs nothing again. */
+static bool take_entry(scope_walk *scope) {
+    if (is_position_before(scope->list, scope->offset, scope->paid_list, scope->paid_offset)) return sh_run_go_on(scope->run, 1);
+    return sh_run_take_scanned(scope->run);
 }
 
 static scope_outcome next_in_timeline(scope_walk *scope, sh_slot *slot_out) {
@@ -190,7 +205,7 @@ static scope_outcome next_in_timeline(scope_walk *scope, sh_slot *slot_out) {
         sh_slot slot = sh_view_timeline_next(scope->view, &scope->timeline);
         if (slot == SH_NONE) return SCOPE_END;
         if (!is_in_time(scope->start, sh_view_timestamp(scope->view, slot))) return SCOPE_END;
-        if (!sh_run_take_scanned(scope->run)) return SCOPE_CUT;
+        if (!take_entry(scope)) return SCOPE_CUT;
         scope->offset++;
         if (!sh_view_is_visible(scope->view, slot)) continue;
         *slot_out = slot;
@@ -215,7 +230,7 @@ static scope_outcome next_in_postings(scope_walk *scope, sh_slot *slot_out) {
             scope->offset = 0;
             if (!open_list(scope)) return SCOPE_END;
         }
-        if (!sh_run_take_scanned(scope->run)) return SCOPE_CUT;
+        if (!take_entry(scope)) return SCOPE_CUT;
         sh_slot slot = scope->postings.slots[scope->offset++];
         if (!sh_view_is_visible(scope->view, slot)) continue;
         if (!is_in_time(scope->start, sh_view_timestamp(scope->view, slot))) continue;
@@ -236,17 +251,17 @@ static hd_status visit_newest(sh_run *run, sh_work *work, uint32_t part) {
     const sh_view *view = &run->parts[part].view;
     scope_walk scope;
     HD_TRY(open_scope(run, view, start, &run->parts[part].token, &scope));
-    for (uint64_t found = 0;;) {
+    /* Along the timeline all that follows is older; one more than k says that there are more. */
+    for (uint64_t found = run->parts[part].token.at[2]; scope.driver || found <= start->k; found++) {
         sh_slot slot;
         scope_outcome outcome = next_in_scope(&scope, &slot);
-        if (outcome == SCOPE_CUT) return sh_run_cut(run, part, &(sh_token){{scope.list, scope.offset}});
+        if (outcome == SCOPE_CUT) return sh_run_cut(run, part, &(sh_token){{scope.list, scope.offset, found}});
         if (outcome == SCOPE_END) return HD_OK;
         state->in_scope++;
         best_hit hit = hit_of(view, part, slot, 0);
-        bool is_kept = offer_hit(state, start->k, &hit);
-        /* Along the timeline all that follows is older; one more than k says that there are more. */
-        if (!scope.driver && (!is_kept || ++found > start->k)) return HD_OK;
+        (void)offer_hit(state, start->k, &hit);
     }
+    return HD_OK;
 }
 
 /* -- CLOSEST ---------------------------------------------------------------------------------------------------------------------- */
@@ -325,10 +340,6 @@ typedef struct candidate {
     uint32_t row;
 } candidate;
 
-static bool is_position_before(uint64_t list, uint64_t offset, uint64_t other_list, uint64_t other_offset) {
-    return list != other_list ? list < other_list : offset < other_offset;
-}
-
 static hd_status visit_closest_in_scope(sh_run *run, sh_work *work, uint32_t part) {
     const sh_view *view = &run->parts[part].view;
     const sh_token *token = &run->parts[part].token;
@@ -339,6 +350,8 @@ static hd_status visit_closest_in_scope(sh_run *run, sh_work *work, uint32_t par
     sh_slot slot;
     scope_outcome outcome;
     HD_TRY(open_scope(run, view, &work->step->start, token, &scope));
+    scope.paid_list = token->at[2];
+    scope.paid_offset = token->at[3];
     while ((outcome = next_in_scope(&scope, &slot)) == SCOPE_FOUND) {
         sh_event event;
         sh_view_get_event(view, slot, &event);

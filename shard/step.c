@@ -34,9 +34,7 @@ bool sh_run_check(sh_run *run) {
 
 bool sh_run_take_list(sh_run *run, uint64_t count) {
     if (!sh_run_go_on(run, (uint32_t)HD_MIN(count + 1, (uint64_t)UINT32_MAX))) return false;
-    uint64_t left = run->request->scanned_max - run->scanned;
-    if (count > left) {
-        run->scanned += left;
+    if (count > run->request->scanned_max - run->scanned) {
         run->stop = HD_CAP_SCANNED;
         return false;
     }

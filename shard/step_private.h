@@ -144,8 +144,8 @@ static inline bool sh_run_take_scanned(sh_run *run) {
     run->scanned++;
     return true;
 }
-/* The same for a list that is of use only whole. One that does not fit uses up what is left: it was read in vain. That also makes
- * sure that whoever goes on with the same share forever runs out of it. */
+/* The same for a list that is of use only whole. One that does not fit is not read and costs nothing, so that a budget which is just
+ * enough for all lists stays enough however it is shared out. */
 bool sh_run_take_list(sh_run *run, uint64_t count);
 
 static inline bool sh_run_take_measured(sh_run *run) {

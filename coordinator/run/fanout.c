@@ -12,7 +12,7 @@
 #include "coordinator/run/fanout_private.h"
 #include "coordinator/run/merge.h"
 
-enum { ROUNDS_MAX = 64, SCRATCH_BYTES_MAX = 512 << 20 };
+enum { ROUNDS_MAX = 1024, SCRATCH_BYTES_MAX = 512 << 20 };
 
 /* ---- life ---- */
 
@@ -278,41 +278,57 @@ static hd_status ask_again(co_fanout *fanout, const co_ask *last, bool is_retry,
     return HD_OK;
 }
 
-static hd_status next_round(co_fanout *fanout, const co_ask *last, uint32_t last_count, co_ask **asks_out, uint32_t *count_out) {
+/* Of the last round's asks only the first `sent_count` were sent; the others wait for their turn. */
+static hd_status next_round(co_fanout *fanout, const co_ask *last, uint32_t sent_count, uint32_t last_count, co_ask **asks_out,
+                            uint32_t *count_out) {
     co_ask *asks;
     uint32_t count = 0;
     HD_ALLOC(asks, fanout->scratch, (size_t)last_count * 2);
     for (uint32_t i = 0; i < last_count; i++) {
+        if (i >= sent_count && !last[i].is_resumed) {
+            asks[count++] = last[i];
+            continue;
+        }
         HD_TRY(ask_again(fanout, &last[i], false, asks, &count));
-        HD_TRY(ask_again(fanout, &last[i], true, asks, &count));
+        if (i < sent_count) HD_TRY(ask_again(fanout, &last[i], true, asks, &count));
     }
     *asks_out = asks;
     *count_out = count;
     return HD_OK;
 }
 
-/* Runs rounds until nothing is left to ask. HD_SNAPSHOT_GONE as in fanout.h. */
+/* All that is left was not enough to get this ask any further. */
+static void give_up(co_fanout *fanout, const co_ask *ask) {
+    for (uint32_t i = 0; i < ask->partition_count; i++) fanout->parts[ask->partitions[i]].resume = (hd_str){NULL, 0};
+}
+
+/* Runs rounds until nothing is left to ask. In a round all are asked at once and share what the budget has left. When no share is
+ * enough for the next thing to read, they are asked one after the other, each with all that is left: so nothing is cut that the budget
+ * could have paid for. HD_SNAPSHOT_GONE as in fanout.h. */
 static hd_status run_rounds(co_fanout *fanout, const hd_step *step, pieces *list) {
     co_ask *asks;
     uint32_t count;
+    bool is_in_turn = false;
     HD_TRY(co_fanout_split(fanout, step, &asks, &count));
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t k = 0; k < asks[i].partition_count; k++) mark_asked(&fanout->parts[asks[i].partitions[k]]);
     }
     for (uint32_t round = 0; round < ROUNDS_MAX && count > 0; round++) {
         uint64_t used = 0;
+        uint32_t sent = is_in_turn ? 1 : count;
         if (hd_clock_monotonic_us() >= fanout->deadline_us) break;
-        share_out(fanout, asks, count);
-        HD_TRY(co_fanout_gather(fanout, asks, count));
-        for (uint32_t i = 0; i < count; i++) {
+        share_out(fanout, asks, sent);
+        HD_TRY(co_fanout_gather(fanout, asks, sent));
+        for (uint32_t i = 0; i < sent; i++) {
             note_ask(fanout, &asks[i]);
             if (asks[i].state != CO_ASK_ANSWERED || asks[i].reply.status != HD_OK) continue;
             used += charge(fanout, &asks[i]);
             HD_TRY(add_piece(fanout, list, &asks[i]));
         }
         if (!fanout->was_restarted && is_any_code(fanout, HD_SNAPSHOT_GONE)) return HD_SNAPSHOT_GONE;
-        if (round > 0 && used == 0) break; /* shares too small to get anywhere */
-        HD_TRY(next_round(fanout, asks, count, &asks, &count));
+        if (used == 0 && sent == 1) give_up(fanout, &asks[0]);
+        is_in_turn |= used == 0;
+        HD_TRY(next_round(fanout, asks, sent, count, &asks, &count));
     }
     if (hd_clock_monotonic_us() < fanout->deadline_us) return HD_OK;
     for (uint32_t p = 0; p < fanout->org->partition_count; p++) {
