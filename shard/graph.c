@@ -12,6 +12,7 @@
  *   targets ── prev_event_id ──▶ number ──▶ followers [ slot … ]
  *   thread_list, timeline: skip lists over slots (skiplist.h)
  *   deaths   [ died slot vectors ] ascending by `died`: the log that makes N at any sequence two binary searches
+ *   gone     a bit a slot: has it died? Most have not, and one word tells that of 64
  *
  * How a version becomes seen: its row and lists are written; then the hash index, postings and skip lists may lead to it (each by a
  * release store, so whoever finds the slot finds its row); then the slot count and the sequence are published. Until then every view
@@ -31,6 +32,7 @@ sh_graph *sh_graph_new(uint32_t dimension) {
     graph->dimension = dimension;
     sh_buckets_init(&graph->rows, ROWS_BASE_LOG2, sizeof(sh_row));
     sh_buckets_init(&graph->deaths, SMALL_BASE_LOG2, sizeof(sh_death));
+    sh_buckets_init(&graph->gone, GONE_BASE_LOG2, sizeof(atomic_ullong));
     sh_buckets_init(&graph->followers, SMALL_BASE_LOG2, sizeof(sh_postings_list));
     sh_hash_index_init(&graph->by_event);
     sh_names_init(&graph->entities, graph);
@@ -58,6 +60,7 @@ void sh_graph_free(sh_graph *graph) {
     sh_hash_index_fini(&graph->by_event, memory);
     sh_buckets_fini(&graph->rows, memory);
     sh_buckets_fini(&graph->deaths, memory);
+    sh_buckets_fini(&graph->gone, memory);
     sh_vector_index_free(graph->vectors);
     hd_arena_free(graph->scratch);
     sh_epoch_fini(&graph->epoch);
@@ -103,6 +106,7 @@ static void kill_slot(sh_graph *graph, sh_slot slot, uint64_t sequence) {
     if (row->flags & HD_EVENT_HAS_VECTOR) death->vectors++;
 
     atomic_store_explicit(&row->died, sequence, memory_order_release);
+    atomic_fetch_or_explicit(sh_graph_gone(graph, slot), 1ull << slot % GONE_SLOTS, memory_order_release);
     atomic_store_explicit(&graph->deaths_begun, count + 1, memory_order_release);
     for (uint32_t i = 0; i < row->entity_count; i++) {
         sh_names_count_death(&graph->entities, sh_row_entities(row)[i], sequence);
@@ -194,6 +198,8 @@ sh_slot sh_graph_apply_save(sh_graph *graph, const hd_event_record *record, uint
 
     sh_slot slot = graph->slots_written;
     sh_buckets_reserve(&graph->rows, &graph->memory, slot);
+    sh_buckets_reserve(&graph->gone, &graph->memory, slot / GONE_SLOTS);
+    if (slot % GONE_SLOTS == 0) atomic_init(sh_graph_gone(graph, slot), 0);
     sh_row *row = sh_graph_row(graph, slot);
     *row = (sh_row){
         .born = sequence,
@@ -316,7 +322,10 @@ uint64_t sh_view_live_vectors(const sh_view *view) {
 }
 
 bool sh_view_is_visible(const sh_view *view, sh_slot slot) {
-    return slot < view->slot_end && sh_row_is_visible(sh_graph_row(view->graph, slot), view->sequence);
+    if (slot >= view->slot_end) return false;
+    /* Below slot_end all were born by then. A death that the view must know of was marked before its sequence was published. */
+    if (!(atomic_load_explicit(sh_graph_gone(view->graph, slot), memory_order_acquire) >> slot % GONE_SLOTS & 1)) return true;
+    return sh_row_is_visible(sh_graph_row(view->graph, slot), view->sequence);
 }
 
 sh_slot sh_view_find_event(const sh_view *view, hd_str id) {

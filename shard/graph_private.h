@@ -11,6 +11,8 @@
 
 enum {
     ROWS_BASE_LOG2 = 5,
+    GONE_BASE_LOG2 = 2,
+    GONE_SLOTS = 64, /* bits a word */
     NAMES_BASE_LOG2 = 5,
     SMALL_BASE_LOG2 = 3,
     NUMBERS_PER_EVENT_MAX = UINT8_MAX, /* sh_event counts in a byte; tools.md allows 64 entities and 32 tags */
@@ -94,6 +96,7 @@ struct sh_graph {
 
     sh_buckets rows;   /* of sh_row */
     sh_buckets deaths; /* of sh_death */
+    sh_buckets gone;   /* of atomic_ullong, a bit a slot: set before `died` is published. Most slots live, and this fits in cache */
     sh_hash_index by_event;
     sh_names entities, tags;
     sh_texts threads, types, targets;
@@ -114,6 +117,9 @@ static inline hd_str sh_row_id(const sh_row *row) {
 }
 static inline bool sh_row_is_visible(const sh_row *row, uint64_t sequence) {
     return row->born <= sequence && sequence < atomic_load_explicit(&row->died, memory_order_acquire);
+}
+static inline atomic_ullong *sh_graph_gone(const sh_graph *graph, sh_slot slot) {
+    return sh_buckets_at(&graph->gone, slot / GONE_SLOTS, sizeof(atomic_ullong));
 }
 /* The parts of a version's lists. */
 static inline const uint32_t *sh_row_entities(const sh_row *row) {
