@@ -98,7 +98,7 @@ typedef enum hd_step_kind {
     HD_STEP_SHARES,
     HD_STEP_NEXT,
     HD_STEP_MEASURE,
-    HD_STEP_RESOLVE, /* names by NFKC_Casefold */
+    HD_STEP_RESOLVE, /* names by NFKC_Casefold; no cap counts it */
 } hd_step_kind;
 
 /* Which of START's sources. All but IDS can carry groups; see hd_start. */

@@ -2,7 +2,7 @@
  *
  * FACTS of events is aligned with the frontier; an event that is not visible in any partition visited, or that a cut kept from being
  * read, has flags 0. An event's list of entities (or tags) comes whole or not at all, since `count` and `via` of SHARES are taken
- * from it. Token: {frontier index}; of RESOLVE {index in `folded`, number met last + 1}. */
+ * from it. Token: {frontier index}. RESOLVE reads names, neither postings nor edges: only the deadline cuts it. */
 #include "shard/step_private.h"
 
 static bool is_of_events(const sh_work *work) {
@@ -163,19 +163,13 @@ static hd_status visit_resolve(sh_run *run, sh_work *work, uint32_t part) {
     const resolve_state *state = work->state;
     const hd_step *step = work->step;
     const sh_view *view = &run->parts[part].view;
-    const sh_token *token = &run->parts[part].token;
     bool is_tag = step->frontier_label == HD_LABEL_TAG;
-    uint32_t end = is_tag ? sh_view_tag_numbers(view) : sh_view_entity_numbers(view);
     uint32_t (*find)(const sh_view *, hd_str, uint32_t) = is_tag ? sh_view_find_tag_folded : sh_view_find_entity_folded;
-    if (token->at[1] > end) return HD_WIRE;
-    for (uint64_t f = token->at[0]; f < step->folded_count; f++) {
+    for (uint32_t f = 0; f < step->folded_count; f++) {
         if (hd_map_get(&state->wanted, step->folded[f]) != f) continue; /* it stood there before */
-        bool is_going_on = f == token->at[0] && token->at[1] > 0;
-        uint32_t number = is_going_on ? (uint32_t)(token->at[1] - 1) : (uint32_t)SH_NONE;
-        for (uint32_t before = number; (number = find(view, step->folded[f], before)) != SH_NONE; before = number) {
-            if (!sh_run_take_scanned(run))
-                return sh_run_cut(run, part, &(sh_token){{f, before == SH_NONE ? 0 : (uint64_t)before + 1}});
-            HD_TRY(add_match(run, work, part, is_tag, number, (uint32_t)f));
+        for (uint32_t number = SH_NONE; (number = find(view, step->folded[f], number)) != SH_NONE;) {
+            if (!sh_run_go_on(run, 1)) return sh_run_cut(run, part, &(sh_token){0});
+            HD_TRY(add_match(run, work, part, is_tag, number, f));
         }
     }
     return HD_OK;
