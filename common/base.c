@@ -1,5 +1,6 @@
 #include "common/base.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -70,4 +71,10 @@ char *hd_str_to_c(hd_str text) {
 
 void hd_free(void *memory) {
     free(memory);
+}
+
+void hd_alloc_stay_warm(void) {
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, 128 << 20);
+    mallopt(M_TOP_PAD, 1 << 20);
 }

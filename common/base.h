@@ -63,5 +63,8 @@ void *hd_realloc(void *memory, size_t size);
 char *hd_strdup(const char *text);
 char *hd_str_to_c(hd_str text); /* owned NUL-terminated copy */
 void hd_free(void *memory);
+/* For a server, once, at its start: blocks up to 32 MiB come from the heap and freed ones stay in it (up to 128 MiB a heap), so that
+ * one request after another does not have the kernel map and clear the same pages. */
+void hd_alloc_stay_warm(void);
 
 #endif

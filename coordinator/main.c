@@ -178,6 +178,7 @@ int main(int argc, char **argv) {
     hd_error error = {0};
     bool is_done = false;
     hd_log_level level = HD_LOG_INFO;
+    hd_alloc_stay_warm();
     hd_log_init("heddle-coordinator", level);
     hd_status status = read_settings(argc, argv, &p.settings, &is_done, &error);
     if (status == HD_OK && !is_done && !hd_log_level_parse(hd_str_of(p.settings.log_level), &level))

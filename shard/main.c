@@ -159,6 +159,7 @@ int main(int argc, char **argv) {
                   .ready_fd = NO_FD};
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     s.threads = (uint64_t)HD_MIN(HD_MAX(cores, 1), 256);
+    hd_alloc_stay_warm();
     hd_log_init("heddle-shard", HD_LOG_INFO);
     hd_error error = {0};
     hd_log_level level = HD_LOG_INFO;
