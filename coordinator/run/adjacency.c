@@ -250,23 +250,43 @@ static hd_status fetch_next(co_run *run, const co_plan_step *plan_step, co_adjac
     return co_adjacency_take(run, edges, &known);
 }
 
+static hd_status fetch_chunk(co_run *run, const co_plan_step *plan_step, co_adjacency *edges, co_fetched *wanted) {
+    switch (edges->sort) {
+    case CO_EDGES_NEXT:
+    case CO_EDGES_PREVIOUS: return fetch_next(run, plan_step, edges, wanted);
+    case CO_EDGES_SHARES: return co_shares_fetch(run, plan_step, edges, wanted);
+    default: HD_CHECK(edges->sort != CO_EDGES_WALK); return fetch_plainly(run, plan_step, edges, wanted);
+    }
+}
+
+/* How many nodes one trip asks for. Where a node can have very many edges, few at first, then as many as should bring EDGES_A_TRIP: so
+ * that a reply stays small enough to come back in time, and what came back before a deadline is not lost. */
+enum { EDGES_A_TRIP = 200000, NODES_A_TRIP = 16384, SHARES_FIRST = 32, POSTINGS_FIRST = 256 };
+
+static uint32_t next_chunk(const co_adjacency *edges, uint32_t nodes_done, uint32_t edges_done) {
+    if (nodes_done == 0 && edges->sort == CO_EDGES_SHARES) return SHARES_FIRST;
+    if (nodes_done == 0 && (edges->sort == CO_EDGES_ENTITY_EVENTS || edges->sort == CO_EDGES_TAG_EVENTS)) return POSTINGS_FIRST;
+    uint64_t per_node = nodes_done == 0 ? 1 : edges_done / nodes_done + 1;
+    return (uint32_t)HD_MAX(HD_MIN(EDGES_A_TRIP / per_node, (uint64_t)NODES_A_TRIP), 1u);
+}
+
 hd_status co_adjacency_fetch(co_run *run, const co_plan_step *plan_step, co_adjacency *edges, const uint32_t *handles,
                              uint32_t count) {
-    co_fetched wanted = {0};
-    HD_ALLOC(wanted.handles, run->arena, count);
+    uint32_t *claimed, claimed_count = 0, edges_before = edges->edge_count;
+    HD_ALLOC(claimed, run->arena, count);
     for (uint32_t i = 0; i < count; i++) {
         bool is_new;
         HD_TRY(co_adjacency_claim(edges, handles[i], &is_new));
-        if (is_new) wanted.handles[wanted.count++] = handles[i];
+        if (is_new) claimed[claimed_count++] = handles[i];
     }
-    if (wanted.count == 0) return HD_OK;
-    switch (edges->sort) {
-    case CO_EDGES_NEXT:
-    case CO_EDGES_PREVIOUS: return fetch_next(run, plan_step, edges, &wanted);
-    case CO_EDGES_SHARES: return co_shares_fetch(run, plan_step, edges, &wanted);
-    case CO_EDGES_WALK: break; /* a walk's ends are found by the walk */
-    default: return fetch_plainly(run, plan_step, edges, &wanted);
+    for (uint32_t done = 0; done < claimed_count;) {
+        bool is_over = false;
+        if (done > 0) HD_TRY(co_run_check(run, plan_step, "expand", &is_over));
+        if (is_over) break; /* the rest is claimed, and so cut */
+        uint32_t chunk = HD_MIN(next_chunk(edges, done, edges->edge_count - edges_before), claimed_count - done);
+        co_fetched wanted = {.handles = claimed + done, .count = chunk};
+        HD_TRY(fetch_chunk(run, plan_step, edges, &wanted));
+        done += chunk;
     }
-    HD_CHECK(edges->sort != CO_EDGES_WALK);
-    return HD_INTERNAL;
+    return HD_OK;
 }

@@ -43,6 +43,54 @@ static hd_status build_chain(co_run *run, co_chain *chain) {
     return HD_OK;
 }
 
+/* A chain is for walks that are small, where trips are what they cost. It runs under these caps (or the query's, where they are lower): a
+ * large walk is left to the operators, who ask in pieces, so that what came back in time is not lost with what did not. */
+enum { CHAIN_SCANNED = 50000, CHAIN_MEASURED = 20000, CHAIN_FRONTIER = 2000 };
+
+static hd_budget lower_caps(hd_budget *budget) {
+    hd_budget before = *budget;
+    budget->caps[HD_CAP_SCANNED] = HD_MIN(budget->caps[HD_CAP_SCANNED], budget->used[HD_CAP_SCANNED] + CHAIN_SCANNED);
+    budget->caps[HD_CAP_MEASURED] = HD_MIN(budget->caps[HD_CAP_MEASURED], budget->used[HD_CAP_MEASURED] + CHAIN_MEASURED);
+    budget->caps[HD_CAP_FRONTIER] = HD_MIN(budget->caps[HD_CAP_FRONTIER], (uint64_t)CHAIN_FRONTIER);
+    return before;
+}
+
+/* Was the step stopped by a cap of the chain alone, so that it can still be had as a whole? Then its cost is taken back too. */
+static bool take_back(co_run *run, const hd_step_result *result, const co_step_outcome *outcome) {
+    hd_budget *budget = run->budget;
+    bool is_stopped = false;
+    for (uint32_t i = 0; i < outcome->cut_count; i++) {
+        hd_cap cap = outcome->cuts[i].cap;
+        if (cap != HD_CAP_SCANNED && cap != HD_CAP_MEASURED) return false;
+        is_stopped |= hd_budget_left(budget, cap) > 0;
+    }
+    if (!is_stopped) return false;
+    budget->used[HD_CAP_SCANNED] -= HD_MIN(budget->used[HD_CAP_SCANNED], result->used_scanned);
+    budget->used[HD_CAP_MEASURED] -= HD_MIN(budget->used[HD_CAP_MEASURED], result->used_measured);
+    return true;
+}
+
+static hd_status make_steps(co_run *run, const co_chain *chain, const co_plan_step *plan_step, const hd_step *start,
+                            hd_step **steps_out) {
+    hd_step *steps;
+    HD_ALLOC(steps, run->arena, chain->link_count + 1);
+    steps[0] = *start;
+    co_run_address(run, plan_step, &steps[0]);
+    for (uint32_t i = 0; i < chain->link_count; i++) {
+        const co_link *link = &chain->links[i];
+        hd_step *step = &steps[i + 1];
+        if (link->edges != NULL)
+            *step = co_adjacency_step(link->edges);
+        else
+            *step = (hd_step){.kind = HD_STEP_MEASURE, .frontier_label = HD_LABEL_EVENT};
+        step->dimension = run->input->org->dimension;
+        co_run_address(run, link->plan_step, step);
+        step->from_result = link->from_link + 1;
+    }
+    *steps_out = steps;
+    return HD_OK;
+}
+
 hd_status co_chain_ask(co_run *run, const co_plan_step *plan_step, hd_step *start, hd_step_result *result_out,
                        co_step_outcome *outcome_out, co_chain *chain) {
     HD_TRY(build_chain(run, chain));
@@ -52,20 +100,15 @@ hd_status co_chain_ask(co_run *run, const co_plan_step *plan_step, hd_step *star
     hd_step *steps;
     hd_step_result *results;
     co_step_outcome *outcomes;
-    HD_ALLOC(steps, run->arena, count);
+    HD_TRY(make_steps(run, chain, plan_step, start, &steps));
     HD_ALLOC(results, run->arena, count);
     HD_ALLOC(outcomes, run->arena, count);
-    steps[0] = *start;
-    co_run_address(run, plan_step, &steps[0]);
-    for (uint32_t i = 0; i < chain->link_count; i++) {
-        const co_link *link = &chain->links[i];
-        steps[i + 1] = link->edges != NULL ? co_adjacency_step(link->edges)
-                                           : (hd_step){.kind = HD_STEP_MEASURE, .frontier_label = HD_LABEL_EVENT};
-        steps[i + 1].dimension = run->input->org->dimension;
-        co_run_address(run, link->plan_step, &steps[i + 1]);
-        steps[i + 1].from_result = link->from_link + 1;
-    }
-    HD_TRY(co_fanout_run_chain(run->fanout, steps, count, results, outcomes, &done));
+    hd_budget before = lower_caps(run->budget);
+    hd_status status = co_fanout_run_chain(run->fanout, steps, count, results, outcomes, &done);
+    memcpy(run->budget->caps, before.caps, sizeof(before.caps));
+    HD_TRY(status);
+    if (!outcomes[done - 1].is_complete && take_back(run, &results[done - 1], &outcomes[done - 1])) done--;
+    if (done == 0) return co_run_ask(run, plan_step, start, result_out, outcome_out);
     *result_out = results[0];
     *outcome_out = outcomes[0];
     co_run_note(run, plan_step, &steps[0], &outcomes[0]);

@@ -6,6 +6,8 @@
  * the range asked for, the event does not come back; else its `hops` is an upper bound, and a note says so. */
 #include "coordinator/run/expand.h"
 
+enum { CHECK_STARTS = 64 };
+
 typedef struct walk_state {
     co_expand expand; /* first; its edges are the walk's ends */
     co_adjacency *neighbours;
@@ -139,7 +141,14 @@ static hd_status walk_frontier(co_op *op, const uint32_t *frontier, uint32_t cou
     memcpy(level, frontier, count * sizeof(*level));
     for (uint32_t hop = 1; hop <= state->hops_max && level_count > 0; hop++) HD_TRY(fetch_level(op, state, &level, &level_count));
     met_events met = {0};
-    for (uint32_t i = 0; i < count; i++) HD_TRY(search_from(op, state, &met, frontier[i]));
+    bool is_over = false;
+    for (uint32_t i = 0; i < count; i++) {
+        if (i % CHECK_STARTS == 0 && !is_over) HD_TRY(co_run_check(op->run, op->step, "expand", &is_over));
+        if (is_over) /* what is left has no ends that anybody knows of */
+            HD_TRY(co_adjacency_begin(state->expand.edges, frontier[i], CO_NODE_CUT));
+        else
+            HD_TRY(search_from(op, state, &met, frontier[i]));
+    }
     return HD_OK;
 }
 
