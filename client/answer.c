@@ -245,7 +245,9 @@ static void add_start(hd_buf *out, const json_t *start) {
         hd_buf_add_str(out, HD_STR("start: a name stands for more than 20 nodes; the 20 with most events were taken\n"));
     if (json_is_false(json_object_get(start, "filled")))
         hd_buf_add_str(out, HD_STR("start: fewer events than asked for were found before the budget ended; there may be more\n"));
-    if (json_is_true(json_object_get(start, "has_more")) || json_is_true(json_object_get(start, "hub"))) {
+    /* Of the newest events of an org there are always more: that is no news. */
+    bool is_newest = strcmp(cl_json_text(start, "kind"), "newest") == 0;
+    if (!is_newest && (json_is_true(json_object_get(start, "has_more")) || json_is_true(json_object_get(start, "hub")))) {
         hd_buf_add_str(out, HD_STR("start: there are more events than the "));
         cl_add_number(out, (uint64_t)HD_MAX(json_integer_value(json_object_get(start, "count")), 0));
         hd_buf_add_str(out, HD_STR(" that were taken (k)\n"));

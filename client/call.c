@@ -112,8 +112,35 @@ static int add_json_bytes(const char *bytes, size_t size, void *self) {
     return 0;
 }
 
+/* The library writes reals with 17 digits; here they have as many as it takes. */
 void cl_json_add(hd_buf *out, const json_t *json) {
-    HD_CHECK(json_dump_callback(json, add_json_bytes, out, JSON_COMPACT | JSON_ENCODE_ANY) == 0);
+    const char *key;
+    json_t *item;
+    size_t i, count = 0;
+    switch (json_typeof(json)) {
+    case JSON_REAL: cl_add_real(out, json_real_value(json)); break;
+    case JSON_ARRAY:
+        hd_buf_add_char(out, '[');
+        json_array_foreach((json_t *)(uintptr_t)json, i, item) {
+            if (i > 0) hd_buf_add_char(out, ',');
+            cl_json_add(out, item);
+        }
+        hd_buf_add_char(out, ']');
+        break;
+    case JSON_OBJECT:
+        hd_buf_add_char(out, '{');
+        json_object_foreach((json_t *)(uintptr_t)json, key, item) {
+            json_t *name = json_string(key);
+            if (count++ > 0) hd_buf_add_char(out, ',');
+            cl_json_add(out, name);
+            hd_buf_add_char(out, ':');
+            cl_json_add(out, item);
+            json_decref(name);
+        }
+        hd_buf_add_char(out, '}');
+        break;
+    default: HD_CHECK(json_dump_callback(json, add_json_bytes, out, JSON_COMPACT | JSON_ENCODE_ANY) == 0);
+    }
 }
 
 const char *cl_json_text(const json_t *object, const char *name) {

@@ -108,8 +108,8 @@ static int run_help(const cl_command *command) {
 
 static int refuse_words(int argc, char **argv) {
     hd_buf words = {0};
-    join_words(&words, argc, argv, WORDS_MAX);
     const cl_command *near = find_near_miss(argc, argv);
+    join_words(&words, argc, argv, near != NULL ? count_words(near->name) : 1); /* the rest are its arguments */
     if (near != NULL)
         fprintf(stderr, "heddle: there is no command \"%s\"; did you mean `heddle %s`?\n", words.data, near->name);
     else

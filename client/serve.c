@@ -48,9 +48,9 @@ typedef struct serving {
     cl_child *shards;
     uint32_t shard_count;
     cl_child coordinator;
-    int signals; /* a signalfd */
-    int console; /* where the person at the terminal reads; -1 until it is known */
-    bool is_stopping;
+    int signals;     /* a signalfd */
+    int console;     /* where the person at the terminal reads; -1 until it is known */
+    bool is_serving; /* all were ready once: from now on what ends is started again */
     uint32_t stop_requests;
     uint32_t killed; /* children that did not end in time */
 } serving;
@@ -144,7 +144,7 @@ static void note_end(serving *s, cl_child *child, int end) {
     child->end = end;
     cl_child_read_ready(child);
     cl_child_read_log(child, STDERR_FILENO);
-    if (s->is_stopping) return;
+    if (!s->is_serving) return;
     uint64_t now_us = hd_clock_monotonic_us();
     bool was_healthy = now_us - child->started_us >= HEALTHY_MS * 1000ull;
     child->backoff_ms =
@@ -333,6 +333,7 @@ static void restart_due(serving *s) {
 }
 
 static void watch(serving *s) {
+    s->is_serving = true;
     while (s->stop_requests == 0) {
         uint64_t now_us = hd_clock_monotonic_us(), next_us = now_us + POLL_MAX_MS * 1000ull;
         for (size_t i = 0; i < child_count(s); i++) {
@@ -371,7 +372,7 @@ static void stop_children(serving *s, size_t from, size_t to, uint64_t wait_ms) 
 }
 
 static void stop_all(serving *s) {
-    s->is_stopping = true;
+    s->is_serving = false;
     if (s->folder != NULL) cl_data_folder_write_url(s->folder, NULL);
     stop_children(s, s->shard_count, child_count(s), COORDINATOR_STOP_MS);
     stop_children(s, 0, s->shard_count, SHARD_STOP_MS);

@@ -49,9 +49,74 @@ static json_t *unwrap_payload(const json_t *object) {
     return NULL;
 }
 
-static hd_status parse_line(hd_str line, json_t **object_out, hd_error *error) {
+/* ---- numbers are skipped ----
+ *
+ * A vector is most of a line, and making an object of each of its numbers most of the work of reading it. So lists of nothing but plain
+ * numbers are read over, and the JSON library sees them as []. A line that the library then refuses is given to it once more as it is,
+ * for the right message; the coordinator reads every number anyhow. */
+
+/* number = ["-"] (0 | nonzero {digit}) ["." digit {digit}] ["e" ["+"|"-"] digit {digit}], of a size that no parser refuses: 18 digits
+ * before the point, 2 in the exponent. The end of the one at `at`, or NULL. */
+static const char *skip_number(const char *at, const char *end) {
+    at += at < end && *at == '-';
+    const char *start = at;
+    while (at < end && *at >= '0' && *at <= '9') at++;
+    if (at == start || at - start > 18 || (*start == '0' && at - start > 1)) return NULL;
+    if (at < end && *at == '.') {
+        start = ++at;
+        while (at < end && *at >= '0' && *at <= '9') at++;
+        if (at == start) return NULL;
+    }
+    if (at < end && (*at == 'e' || *at == 'E')) {
+        at++;
+        at += at < end && (*at == '+' || *at == '-');
+        start = at;
+        while (at < end && *at >= '0' && *at <= '9') at++;
+        if (at == start || at - start > 2) return NULL;
+    }
+    return at;
+}
+
+static const char *skip_blanks(const char *at, const char *end) {
+    while (at < end && (*at == ' ' || *at == '\t')) at++;
+    return at;
+}
+
+/* The end of the list of numbers that begins at `at` (a bracket), or NULL where it is another one. */
+static const char *skip_number_list(const char *at, const char *end) {
+    do {
+        at = skip_number(skip_blanks(at + 1, end), end);
+        if (at == NULL) return NULL;
+        at = skip_blanks(at, end);
+    } while (at < end && *at == ',');
+    return at < end && *at == ']' ? at + 1 : NULL;
+}
+
+static void drop_number_lists(hd_str line, hd_buf *short_out) {
+    const char *at = line.data, *end = line.data + line.size, *from = at;
+    bool is_string = false;
+    hd_buf_clear(short_out);
+    while (at < end) {
+        const char *list_end = !is_string && *at == '[' ? skip_number_list(at, end) : NULL;
+        if (list_end != NULL) {
+            hd_buf_add(short_out, from, (size_t)(at - from));
+            hd_buf_add_str(short_out, HD_STR("[]"));
+            at = from = list_end;
+            continue;
+        }
+        if (*at == '"') is_string = !is_string;
+        if (is_string && *at == '\\') at++;
+        at++;
+    }
+    hd_buf_add(short_out, from, (size_t)(end - from));
+}
+
+/* `scratch` holds the short form. */
+static hd_status parse_line(hd_str line, hd_buf *scratch, json_t **object_out, hd_error *error) {
     json_error_t problem;
-    json_t *object = json_loadb(line.data, line.size, JSON_REJECT_DUPLICATES, &problem);
+    drop_number_lists(line, scratch);
+    json_t *object = json_loadb(scratch->data != NULL ? scratch->data : "", scratch->size, JSON_REJECT_DUPLICATES, NULL);
+    if (object == NULL) object = json_loadb(line.data, line.size, JSON_REJECT_DUPLICATES, &problem);
     if (object == NULL) {
         /* The library quotes a piece of the line, which may be cut inside a character. */
         const char *near = strstr(problem.text, " near ");
@@ -79,28 +144,42 @@ static void insert_id(hd_str line, hd_str id, hd_buf *json_out) {
     hd_buf_add(json_out, line.data + 1, line.size - 1);
 }
 
+/* The line taken apart and written anew, for where the id cannot be put in front: unwrapped from a payload, or event_id is there as
+ * null. Read once more, with its numbers. */
+static hd_status rewrite(hd_str line, hd_str id, hd_buf *json_out, hd_error *error) {
+    json_t *object;
+    json_error_t problem;
+    object = json_loadb(line.data, line.size, JSON_REJECT_DUPLICATES, &problem);
+    if (object == NULL) return hd_error_set(error, HD_ARGUMENT, "jsonl", "no JSON, at character %d", problem.column);
+    json_t *inner = unwrap_payload(object), *memory = inner != NULL ? inner : object;
+    if (id.size > 0) json_object_set_new(memory, "event_id", json_stringn(id.data, id.size));
+    cl_json_add(json_out, memory);
+    json_decref(inner);
+    json_decref(object);
+    return HD_OK;
+}
+
 hd_status cl_jsonl_read(hd_str line, cl_jsonl_line *line_out, hd_error *error) {
     json_t *object;
     line = hd_text_trim(line);
-    hd_buf_clear(&line_out->json);
-    HD_TRY(parse_line(line, &object, error));
+    HD_TRY(parse_line(line, &line_out->json, &object, error));
     json_t *inner = unwrap_payload(object);
     const json_t *memory = inner != NULL ? inner : object;
-    bool has_id = get_member(memory, "event_id") != NULL;
+    bool has_id = get_member(memory, "event_id") != NULL, is_null_id = !has_id && json_object_get(memory, "event_id") != NULL;
     take_text(get_member(memory, "event_id"), &line_out->id);
     take_text(get_member(memory, "prev_event_id"), &line_out->previous);
     bool is_id_wanted = !has_id && get_member(memory, "idempotency_key") == NULL && json_object_size(memory) > 0;
-    if (is_id_wanted) make_id(line, &line_out->id);
-    if (inner != NULL || (is_id_wanted && json_object_get(memory, "event_id") != NULL)) {
-        if (is_id_wanted) json_object_set_new((json_t *)(uintptr_t)memory, "event_id", json_string(line_out->id.data));
-        cl_json_add(&line_out->json, memory);
-    } else if (is_id_wanted) {
-        insert_id(line, hd_buf_get(&line_out->id), &line_out->json);
-    } else {
-        hd_buf_add_str(&line_out->json, line);
-    }
+    bool is_wrapped = inner != NULL;
     json_decref(inner);
     json_decref(object);
+    if (is_id_wanted) make_id(line, &line_out->id);
+    hd_buf_clear(&line_out->json);
+    if (is_wrapped || (is_id_wanted && is_null_id))
+        return rewrite(line, is_id_wanted ? hd_buf_get(&line_out->id) : (hd_str){0}, &line_out->json, error);
+    if (is_id_wanted)
+        insert_id(line, hd_buf_get(&line_out->id), &line_out->json);
+    else
+        hd_buf_add_str(&line_out->json, line);
     return HD_OK;
 }
 
