@@ -33,6 +33,7 @@ enum {
     BACKOFF_MAX_MS = 10000,
     HEALTHY_MS = 30000, /* one that ran this long starts again without a longer wait */
     POLL_MAX_MS = 60000,
+    LISTEN_WORD = 1, /* of the coordinator's argv */
 };
 
 typedef struct settings {
@@ -243,8 +244,9 @@ static hd_status describe_shard(serving *s, uint32_t i, hd_error *error) {
 static hd_status describe_coordinator(serving *s, hd_error *error) {
     cl_child *coordinator = &s->coordinator;
     add_program(coordinator, "heddle-coordinator");
-    cl_child_add_word(coordinator, "--data=%s", cl_data_folder_path(s->folder));
     cl_child_add_word(coordinator, "--listen=%s", s->settings->listen);
+    HD_CHECK(coordinator->argc == LISTEN_WORD + 1);
+    cl_child_add_word(coordinator, "--data=%s", cl_data_folder_path(s->folder));
     cl_child_add_word(coordinator, "--log-level=%s", s->settings->log_level);
     if (s->settings->is_public_allowed) cl_child_add_word(coordinator, "--allow-public-http");
     for (uint32_t i = 0; i < s->shard_count; i++) {
@@ -298,9 +300,20 @@ static hd_status start_all(serving *s, hd_error *error) {
     return wait_until_ready(s, s->shard_count, child_count(s), error);
 }
 
-static void tell_ready(const serving *s) {
+/* A port that the system chose (--listen HOST:0) stays the same when the coordinator is started again. */
+static void keep_address(serving *s) {
+    const char *address = strstr(s->coordinator.ready_line.data, "://");
+    hd_buf word = {0};
+    if (address == NULL) return;
+    hd_buf_printf(&word, "--listen=%s", address + 3);
+    hd_free(s->coordinator.argv[LISTEN_WORD]);
+    s->coordinator.argv[LISTEN_WORD] = word.data;
+}
+
+static void tell_ready(serving *s) {
     const char *url = s->coordinator.ready_line.data, *data = cl_data_folder_path(s->folder);
     cl_data_folder_write_url(s->folder, url);
+    keep_address(s);
     if (s->settings->target.is_json) {
         json_t *line = json_pack("{s:s, s:s, s:i, s:s, s:i}", "status", "ready", "url", url, "shards", (int)s->shard_count, "data",
                                  data, "pid", (int)getpid());

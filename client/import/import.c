@@ -8,7 +8,10 @@
 #include "common/clock.h"
 #include "common/text.h"
 
-enum { REPORTS_MAX = 10000 /* kept for --json; all are told on stderr */ };
+enum {
+    REPORTS_MAX = 10000, /* kept for --json; all are told on stderr */
+    BACKOFF_MS = 200,
+};
 
 struct cl_import {
     const cl_import_options *options;
@@ -90,8 +93,10 @@ hd_status cl_import_new(const cl_import_options *options, const char *unit, uint
     HD_TRY(check_options(options, error));
     HD_TRY(cl_target_connect(&options->target, &http, error));
     cl_import *import = hd_alloc_zero(1, sizeof(*import));
-    cl_sender_options sending = {
-        .batch_items_max = (uint32_t)options->batch, .in_flight_max = (uint32_t)options->in_flight, .retry_ms = options->retry_ms};
+    cl_sender_options sending = {.batch_items_max = (uint32_t)options->batch,
+                                 .in_flight_max = (uint32_t)options->in_flight,
+                                 .retry_ms = options->retry_ms,
+                                 .backoff_ms = BACKOFF_MS};
     *import = (cl_import){.options = options,
                           .http = http,
                           .unit = unit,

@@ -10,8 +10,6 @@
 enum {
     BATCH_BYTES_MAX = 2 << 20, /* a body is 16 MiB at most; beyond a few MiB there is nothing to gain */
     LOOK_EVERY = 16,           /* memories taken in between two looks at the connections */
-    BACKOFF_FIRST_MS = 200,
-    BACKOFF_MAX_MS = 5000,
     DRAIN_MS = 30000,
     TICK_MS = 1000,
 };
@@ -155,8 +153,8 @@ static void fail(cl_sender *sender, hd_status status, const char *what) {
 static void put_off(cl_sender *sender, batch *b, uint32_t retry_after_s, const char *what) {
     uint64_t now_us = hd_clock_monotonic_us();
     if (b->failing_since_us == 0) b->failing_since_us = now_us;
-    uint64_t wait_ms = (uint64_t)BACKOFF_FIRST_MS << HD_MIN(b->failures, 5u);
-    wait_ms = HD_MAX(HD_MIN(wait_ms, (uint64_t)BACKOFF_MAX_MS), retry_after_s * 1000ull);
+    uint64_t wait_ms = (uint64_t)sender->options.backoff_ms << HD_MIN(b->failures, 5u);
+    wait_ms = HD_MAX(wait_ms, retry_after_s * 1000ull);
     b->failures++;
     b->not_before_us = now_us + wait_ms * 1000;
     if (now_us - b->failing_since_us < sender->options.retry_ms * 1000) return;

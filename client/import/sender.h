@@ -27,7 +27,8 @@ typedef void cl_sender_told(void *self, const cl_memory *memory, cl_outcome outc
 typedef struct cl_sender_options {
     uint32_t batch_items_max; /* 1..500 */
     uint32_t in_flight_max;
-    uint64_t retry_ms; /* how long a failing batch is tried again before all is given up */
+    uint64_t retry_ms;   /* how long a failing batch is tried again before all is given up */
+    uint32_t backoff_ms; /* the first wait before that; doubled up to 32 times it */
 } cl_sender_options;
 
 /* `http` and `self` are borrowed until cl_sender_free. */
