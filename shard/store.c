@@ -49,7 +49,6 @@ struct sh_store {
     atomic_bool is_failed;
     pthread_mutex_t failure_lock; /* the three below */
     hd_status failure_code;
-    char failure[256];
     uint64_t tried_us;
 };
 
@@ -79,10 +78,11 @@ static hd_status code_of(const char *text) {
     return HD_STORE_IO;
 }
 
-/* RocksDB's words become ours; takes `text`. */
+/* RocksDB's words name this machine's files: they go to the log, and ours to whoever asked. Takes `text`. */
 static hd_status translate(char *text, const char *doing, hd_error *error) {
     hd_status code = code_of(text);
-    (void)hd_error_set(error, code, "store", "%s: %s", doing, text);
+    hd_log(HD_LOG_ERROR, "store", "%s: %s", doing, text);
+    (void)hd_error_set(error, code, "store", "%s: %s", doing, hd_status_meaning(code));
     rocksdb_free(text);
     return code;
 }
@@ -339,16 +339,14 @@ bool sh_store_is_failed(const sh_store *store) {
 static void note_failure(sh_store *store, hd_status code, const char *message) {
     pthread_mutex_lock(&store->failure_lock);
     store->failure_code = code;
-    size_t size = HD_MIN(strlen(message), sizeof(store->failure) - 1);
-    memcpy(store->failure, message, size);
-    store->failure[size] = 0;
     pthread_mutex_unlock(&store->failure_lock);
     if (!atomic_exchange(&store->is_failed, true)) hd_log(HD_LOG_ERROR, "store", "writes stop, reads go on: %s", message);
 }
 
 static hd_status report_failure(sh_store *store, hd_error *error) {
     pthread_mutex_lock(&store->failure_lock);
-    hd_status code = hd_error_set(error, store->failure_code, "store", "the shard takes no writes at present: %s", store->failure);
+    hd_status code = hd_error_set(error, store->failure_code, "store", "the shard takes no writes at present: %s",
+                                  hd_status_meaning(store->failure_code));
     pthread_mutex_unlock(&store->failure_lock);
     return code;
 }
@@ -468,7 +466,8 @@ hd_status sh_store_write(sh_store *store, sh_batch *batch, bool is_synced, hd_er
     rocksdb_write(store->db, is_synced ? store->write_synced : store->write_plain, batch->rocks, &text);
     if (text) {
         note_failure(store, code_of(text), text);
-        status = translate(text, "the store cannot write", error);
+        rocksdb_free(text);
+        status = report_failure(store, error);
     }
 out:
     pthread_rwlock_unlock(&store->lock);

@@ -11,7 +11,7 @@ static const char *const known[] = {"event_id", NULL};
 static hd_status fail(co_tool_call *call, hd_status status, hd_str message, bool was_sent, hd_str id) {
     hd_str text = message.size > 0 ? message : hd_str_of(hd_status_meaning(status));
     (void)hd_error_set(&call->fault.error, status, "tools", HD_STR_FMT, HD_STR_ARG(text));
-    if (was_sent && status != HD_BUSY && status != HD_STORE_FULL && status != HD_MAP_STALE) {
+    if (was_sent && status != HD_BUSY && status != HD_MAP_STALE) {
         call->fault.error.outcome = "unknown";
         call->fault.event_id = id;
         call->fault.hint = "Delete it again: saying it twice is no error.";

@@ -298,6 +298,7 @@ static bool is_outcome_unknown(hd_status status) {
     case HD_DEADLINE:
     case HD_CANCELLED:
     case HD_STORE_IO:
+    case HD_STORE_FULL:
     case HD_MEMORY:
     case HD_INTERNAL: return true;
     default: return false;
