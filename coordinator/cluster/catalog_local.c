@@ -4,7 +4,9 @@
  * never touch the file. One mutex serialises changes; the memory's own lock is taken inside it, after the commit, for the moment that
  * the change of memory takes.
  *
- *     counters(name, next)      ids that were handed out are never handed out again, whatever became of them
+ *     counters(name, next)      ids that were handed out are never handed out again, whatever became of them; they begin at a random
+ *                               place, so that another catalog (this one lost, or a second cluster on the same shards by mistake)
+ *                               does not take partitions that shards hold already for its own
  *     orgs, partitions, keys    what catalog.h says of them
  *     drops                     partitions that a shard may hold and no org has
  *     admin(hash)               of the cluster's admin key
@@ -36,7 +38,6 @@ struct co_catalog {
 
 static const char catalog_schema[] =
     "CREATE TABLE counters (name TEXT PRIMARY KEY, next INTEGER NOT NULL) STRICT;"
-    "INSERT INTO counters VALUES ('id', 1);"
     "CREATE TABLE orgs (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, dimension INTEGER NOT NULL, embedding INTEGER NOT NULL,"
     " is_suspended INTEGER NOT NULL DEFAULT 0, events_max INTEGER NOT NULL, bytes_max INTEGER NOT NULL,"
     " created_at_us INTEGER NOT NULL) STRICT;"
@@ -168,9 +169,12 @@ static hd_status check_format(co_catalog *catalog, hd_error *error) {
     if (application != 0 || format != 0 || tables != 0) {
         return hd_error_set(error, HD_STORE_CORRUPT, "catalog", "the file is a database of another program, not a catalog");
     }
-    char script[sizeof(catalog_schema) + 128];
-    snprintf(script, sizeof(script), "BEGIN; %s PRAGMA application_id=%d; PRAGMA user_version=%d; COMMIT;", catalog_schema,
-             CATALOG_APPLICATION, CATALOG_FORMAT);
+    /* 2^32 places to begin at, 2^20 ids apart, and all below 2^53: JSON readers that know doubles alone read them exactly. */
+    uint64_t first = ((hd_random_u64() >> 32) << 20) + 1;
+    char script[sizeof(catalog_schema) + 256];
+    snprintf(script, sizeof(script),
+             "BEGIN; %s INSERT INTO counters VALUES ('id', %llu); PRAGMA application_id=%d; PRAGMA user_version=%d; COMMIT;",
+             catalog_schema, (unsigned long long)first, CATALOG_APPLICATION, CATALOG_FORMAT);
     return execute_script(catalog, error, "making the catalog", script);
 }
 
@@ -314,6 +318,27 @@ static hd_status make_admin(co_catalog *catalog, const char *path, uint8_t hash_
     return status;
 }
 
+/* The key was made before: says so where the file beside the catalog is no longer that key, or is others' to read. It may well be gone:
+ * whoever administers the cluster may keep it elsewhere. */
+static void check_admin_file(const char *path, const uint8_t hash[CO_KEY_HASH_SIZE]) {
+    hd_buf key = {0};
+    hd_error error = {0};
+    uint8_t found[CO_KEY_HASH_SIZE];
+    struct stat facts;
+    hd_status status = read_admin_key(path, &key, &error);
+    if (status == HD_OK) {
+        co_catalog_cache_hash_key(hd_buf_get(&key), found);
+        if (memcmp(found, hash, sizeof(found)) != 0)
+            hd_log(HD_LOG_WARN, "catalog", "%s is not the admin key: the one that was made with the catalog stays in force", path);
+    } else if (status != HD_NOT_FOUND) {
+        hd_log(HD_LOG_WARN, "catalog", "%s; the key that was made with the catalog stays in force", error.message);
+    }
+    if (stat(path, &facts) == 0 && (facts.st_mode & 077) != 0)
+        hd_log(HD_LOG_WARN, "catalog", "%s is others' to read (mode %04o): chmod 600 it", path, facts.st_mode & 07777u);
+    if (key.data != NULL) explicit_bzero(key.data, key.capacity);
+    hd_buf_fini(&key);
+}
+
 static hd_status load_admin(co_catalog *catalog, const char *path, hd_error *error) {
     uint8_t hash[CO_KEY_HASH_SIZE];
     sqlite3_stmt *row = NULL;
@@ -322,6 +347,7 @@ static hd_status load_admin(co_catalog *catalog, const char *path, hd_error *err
     if (is_there) memcpy(hash, sqlite3_column_blob(row, 0), CO_KEY_HASH_SIZE);
     sqlite3_finalize(row);
     if (!is_there) HD_TRY(make_admin(catalog, path, hash, error));
+    check_admin_file(path, hash);
     co_catalog_cache_set_admin(catalog->cache, hash);
     return HD_OK;
 }

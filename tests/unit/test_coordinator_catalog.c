@@ -182,6 +182,21 @@ static void test_ids_are_never_reused(void **state) {
     co_catalog_close(catalog);
 }
 
+/* A catalog that was lost and made anew, over shards that still hold what the lost one had made. */
+static void test_a_new_catalog_hands_out_other_ids(void **state) {
+    hd_error error = {0};
+    uint64_t before, after;
+    co_catalog *catalog = open_catalog();
+    assert_int_equal(co_catalog_reserve_ids(catalog, 1000, &before, &error), HD_OK);
+    co_catalog_close(catalog);
+    assert_int_equal(unlink(path), 0);
+    catalog = open_catalog();
+    assert_int_equal(co_catalog_reserve_ids(catalog, 1000, &after, &error), HD_OK);
+    assert_true(after >= before + 1000 || before >= after + 1000);
+    assert_true(before > 0 && before < UINT64_C(1) << 53 && after > 0 && after < UINT64_C(1) << 53);
+    co_catalog_close(catalog);
+}
+
 static void test_delete_leaves_drops(void **state) {
     hd_error error = {0};
     hd_arena *arena = hd_arena_new(0);
@@ -368,6 +383,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_given_admin_key, make_folder, drop_folder),
         cmocka_unit_test_setup_teardown(test_orgs_survive, make_folder, drop_folder),
         cmocka_unit_test_setup_teardown(test_ids_are_never_reused, make_folder, drop_folder),
+        cmocka_unit_test_setup_teardown(test_a_new_catalog_hands_out_other_ids, make_folder, drop_folder),
         cmocka_unit_test_setup_teardown(test_delete_leaves_drops, make_folder, drop_folder),
         cmocka_unit_test_setup_teardown(test_keys, make_folder, drop_folder),
         cmocka_unit_test_setup_teardown(test_in_use, make_folder, drop_folder),
