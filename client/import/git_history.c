@@ -183,32 +183,58 @@ static void make_default_name(cl_git_history *h, const char *branch) {
     hd_buf_fini(&name);
 }
 
-/* The commit that `ref` stands for, and what the branch is called. */
-static hd_status find_head(cl_git_history *h, const char *path, const char *ref, git_oid *head_out, hd_error *error) {
-    git_reference *head = NULL;
+/* The commit that a reference's target or a revision leads to. The library parses a commit only where there is no way around it (a
+ * tag, an expression): it refuses some that are read here. */
+static bool peel(cl_git_history *h, const git_oid *target, git_oid *commit_out) {
     git_object *object = NULL, *commit = NULL;
-    char what[320];
-    hd_status status = HD_OK;
-    if (ref == NULL) {
-        int code = git_repository_head(&head, h->repository);
-        if (code == GIT_EUNBORNBRANCH || code == GIT_ENOTFOUND)
-            return hd_error_set(error, HD_ARGUMENT, "git", "%s has no commits yet", path);
-        if (code != 0) return fail_git(error, HD_ARGUMENT, path);
-        bool is_detached = git_repository_head_detached(h->repository) == 1;
-        make_default_name(h, is_detached ? "HEAD" : git_reference_shorthand(head));
-    } else {
-        make_default_name(h, ref);
-    }
-    snprintf(what, sizeof(what), "%.200s: no commit is called \"%.40s\"", path, ref != NULL ? ref : "HEAD");
-    if (git_revparse_single(&object, h->repository, ref != NULL ? ref : "HEAD") != 0 ||
-        git_object_peel(&commit, object, GIT_OBJECT_COMMIT) != 0)
-        status = fail_git(error, HD_ARGUMENT, what);
-    else
-        *head_out = *git_object_id(commit);
+    size_t size;
+    git_object_t type;
+    if (commit_out != target) *commit_out = *target;
+    if (git_odb_read_header(&size, &type, h->objects, target) != 0 || type == GIT_OBJECT_COMMIT)
+        return true; /* the walk will tell */
+    bool is_found = git_object_lookup(&object, h->repository, target, GIT_OBJECT_ANY) == 0 &&
+                    git_object_peel(&commit, object, GIT_OBJECT_COMMIT) == 0;
+    if (is_found) *commit_out = *git_object_id(commit);
     git_object_free(commit);
     git_object_free(object);
+    return is_found;
+}
+
+/* A name of a reference first, then any other way to say a commit. */
+static bool find_ref(cl_git_history *h, const char *ref, git_oid *head_out) {
+    git_reference *named = NULL, *direct = NULL;
+    git_object *object = NULL;
+    bool is_found = false;
+    if (strlen(ref) == GIT_OID_HEXSZ && git_oid_fromstr(head_out, ref) == 0 && git_odb_exists(h->objects, head_out) == 1)
+        return peel(h, head_out, head_out);
+    if (git_reference_dwim(&named, h->repository, ref) == 0 && git_reference_resolve(&direct, named) == 0)
+        is_found = peel(h, git_reference_target(direct), head_out);
+    else if (git_revparse_single(&object, h->repository, ref) == 0)
+        is_found = peel(h, git_object_id(object), head_out);
+    git_object_free(object);
+    git_reference_free(named);
+    git_reference_free(direct);
+    return is_found;
+}
+
+/* The commit that `ref` (NULL: HEAD) stands for, and what the branch is called. */
+static hd_status find_head(cl_git_history *h, const char *path, const char *ref, git_oid *head_out, hd_error *error) {
+    git_reference *head = NULL;
+    char what[320];
+    if (ref != NULL) {
+        make_default_name(h, ref);
+        snprintf(what, sizeof(what), "%.200s: no commit is called \"%.40s\"", path, ref);
+        return find_ref(h, ref, head_out) ? HD_OK : fail_git(error, HD_ARGUMENT, what);
+    }
+    int code = git_repository_head(&head, h->repository);
+    if (code == GIT_EUNBORNBRANCH || code == GIT_ENOTFOUND)
+        return hd_error_set(error, HD_ARGUMENT, "git", "%s has no commits yet", path);
+    if (code != 0) return fail_git(error, HD_ARGUMENT, path);
+    bool is_detached = git_repository_head_detached(h->repository) == 1;
+    make_default_name(h, is_detached ? "HEAD" : git_reference_shorthand(head));
+    bool is_found = peel(h, git_reference_target(head), head_out);
     git_reference_free(head);
-    return status;
+    return is_found ? HD_OK : fail_git(error, HD_ARGUMENT, path);
 }
 
 static hd_status open_repository(cl_git_history *h, const char *path, hd_error *error) {

@@ -273,6 +273,17 @@ static void split(cl_sender *sender, batch *b, const json_t *problem) {
     remove_batch(sender, b);
 }
 
+/* The status of an answer that ends the import. */
+static hd_status get_end_status(int http_status) {
+    switch (http_status) {
+    case 401: return HD_UNAUTHORIZED;
+    case 403: return HD_FORBIDDEN;
+    case 404: return HD_NOT_FOUND;
+    case 429: return HD_QUOTA;
+    default: return HD_INTERNAL;
+    }
+}
+
 static void take_answer(cl_sender *sender, batch *b, const cl_http_done *done) {
     const cl_http_reply *reply = &done->reply;
     if (done->status != HD_OK) {
@@ -299,7 +310,7 @@ static void take_answer(cl_sender *sender, batch *b, const cl_http_done *done) {
     } else if (is_passing(reason)) {
         put_off(sender, b, reply->retry_after_s, problem.data);
     } else {
-        fail(sender, reply->status == 401 ? HD_UNAUTHORIZED : reply->status == 403 ? HD_FORBIDDEN : HD_INTERNAL, problem.data);
+        fail(sender, get_end_status(reply->status), problem.data);
     }
     hd_buf_fini(&problem);
     json_decref(json);
