@@ -65,8 +65,9 @@ typedef struct pending {
     int socket;
     uint64_t body_reserved; /* its share of http->body_bytes */
     uint64_t discarded;
-    bool is_refused; /* the answer stands already; the body is thrown away */
-    bool is_ready;   /* the answer stands */
+    bool is_length_unclear; /* where the body ends can be read in two ways */
+    bool is_refused;        /* the answer stands already; the body is thrown away */
+    bool is_ready;          /* the answer stands */
     uint64_t began_us;
 } pending;
 
@@ -94,11 +95,80 @@ static void refuse(pending *p, hd_status status, const hd_error *error) {
     p->is_refused = p->is_ready = true;
 }
 
+/* The library is to leave escapes as they are: after decoding, a "/" of the path and one within a name could not be told apart. */
+static size_t keep_escapes(void *self, struct MHD_Connection *connection, char *text) {
+    (void)self;
+    (void)connection;
+    return strlen(text);
+}
+
+static int hex_digit(char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Undoes %XX in place. False: an escape that is none, or one of a NUL or a "/", which no name of ours holds. */
+static bool decode_path(char *path) {
+    char *to = path;
+    for (const char *at = path; *at != '\0'; at++) {
+        char c = *at;
+        if (c == '%') {
+            int high = hex_digit(at[1]), low = high >= 0 ? hex_digit(at[2]) : -1;
+            if (low < 0) return false;
+            c = (char)(high << 4 | low);
+            if (c == '\0' || c == '/') return false;
+            at += 2;
+        }
+        *to++ = c;
+    }
+    *to = '\0';
+    return true;
+}
+
+typedef struct header_counts {
+    uint32_t lengths, encodings, keys;
+    bool is_encoding_unknown;
+} header_counts;
+
+static enum MHD_Result count_header(void *self, enum MHD_ValueKind kind, const char *name, const char *value) {
+    header_counts *counts = self;
+    (void)kind;
+    hd_str header = hd_str_of(name);
+    bool is_encoding = hd_str_is_equal_nocase(header, HD_STR(MHD_HTTP_HEADER_TRANSFER_ENCODING));
+    counts->encodings += is_encoding;
+    counts->is_encoding_unknown |= is_encoding && !hd_str_is_equal_nocase(hd_str_of(value), HD_STR("chunked"));
+    counts->lengths += hd_str_is_equal_nocase(header, HD_STR(MHD_HTTP_HEADER_CONTENT_LENGTH));
+    counts->keys += hd_str_is_equal_nocase(header, HD_STR(MHD_HTTP_HEADER_AUTHORIZATION));
+    return MHD_YES;
+}
+
+/* Headers that a proxy before us may read otherwise than the library does: where the body ends, and whose key it is. */
+static bool is_ambiguous(pending *p) {
+    header_counts counts = {0};
+    MHD_get_connection_values(p->connection, MHD_HEADER_KIND, count_header, &counts);
+    p->is_length_unclear = counts.lengths + counts.encodings > 1 || counts.is_encoding_unknown;
+    return p->is_length_unclear || counts.keys > 1;
+}
+
 /* From the headers: is there such a route, and may this caller use it? */
 static void check_headers(pending *p, const char *method) {
     co_exchange *x = &p->exchange;
     hd_error error = {0};
     hd_status status;
+    if (is_ambiguous(p)) {
+        refuse(
+            p,
+            hd_error_set(&error, HD_ARGUMENT, "http",
+                         "a request has one Content-Length or \"Transfer-Encoding: chunked\", and one Authorization, at the most"),
+            &error);
+        return;
+    }
+    if (!decode_path(x->path)) {
+        refuse(p, hd_error_set(&error, HD_ARGUMENT, "http", "the path holds a %% that is no escape, or one of \"/\" or NUL"),
+               &error);
+        return;
+    }
     if (!hd_text_is_utf8(hd_str_of(x->path))) {
         refuse(p, hd_error_set(&error, HD_ARGUMENT, "http", "the path is not valid UTF-8"), &error);
         return;
@@ -153,6 +223,7 @@ static pending *begin_request(co_http *http, struct MHD_Connection *connection, 
 /* A refusal that need not wait for the body: the client waits for leave to send it, or it is too much to read for nothing. */
 static bool is_to_answer_before_body(const pending *p) {
     if (!p->is_refused) return false;
+    if (p->is_length_unclear) return true; /* and with it the connection is closed */
     if (read_content_length(p->connection) > DISCARD_MAX) return true;
     return MHD_lookup_connection_value(p->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_EXPECT) != NULL;
 }
@@ -362,11 +433,12 @@ static hd_status open_socket(co_http *http, hd_error *error) {
 }
 
 static hd_status start_daemon(co_http *http, hd_error *error) {
-    http->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, http,
-        MHD_OPTION_EXTERNAL_LOGGER, log_library, NULL, MHD_OPTION_LISTEN_SOCKET, http->socket, MHD_OPTION_NOTIFY_COMPLETED,
-        on_completed, http, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_END);
+    http->daemon =
+        MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG, 0, NULL, NULL,
+                         on_request, http, MHD_OPTION_EXTERNAL_LOGGER, log_library, NULL, MHD_OPTION_LISTEN_SOCKET, http->socket,
+                         MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,
+                         MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S,
+                         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_END);
     if (http->daemon != NULL) return HD_OK;
     return hd_error_set(error, HD_UNAVAILABLE, "http", "the HTTP server does not start (too few file descriptors, or no memory)");
 }
