@@ -1,6 +1,7 @@
 #include "common/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -23,7 +24,17 @@ static const char *const level_names[] = {
 static char process_name[PROCESS_NAME_MAX] = "heddle";
 static atomic_int level_least = HD_LOG_INFO;
 
+void hd_log_hold_descriptors(void) {
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
+        /* The lower ones are open by now, so this gets `fd`; opened the wrong way round, so that it can hide nothing. */
+        int held = open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+        HD_CHECK(held == fd || held < 0);
+    }
+}
+
 void hd_log_init(const char *process, hd_log_level level_min) {
+    hd_log_hold_descriptors();
     snprintf(process_name, sizeof(process_name), "%s", process);
     atomic_store(&level_least, (int)level_min);
 }
