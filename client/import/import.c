@@ -122,7 +122,14 @@ hd_status cl_import_add(cl_import *import, const cl_memory *memory, double fract
     return check_stopped(import, error);
 }
 
+static hd_status settle(cl_import *import, hd_error *error) {
+    HD_TRY(cl_sender_finish(import->sender, error));
+    return check_stopped(import, error);
+}
+
 hd_status cl_import_refuse(cl_import *import, hd_str place, uint64_t number, const char *why, hd_error *error) {
+    /* The first refusal is the first in the source: what stands before it has its answer by then. */
+    if (import->options->is_strict) HD_TRY(settle(import, error));
     note_refusal(import, place, number, why);
     return check_stopped(import, error);
 }
@@ -130,11 +137,6 @@ hd_status cl_import_refuse(cl_import *import, hd_str place, uint64_t number, con
 void cl_import_skip(cl_import *import, uint64_t count) {
     import->already_there += count;
     cl_progress_update(&import->progress, count_done(import), import->fraction);
-}
-
-static hd_status settle(cl_import *import, hd_error *error) {
-    HD_TRY(cl_sender_finish(import->sender, error));
-    return check_stopped(import, error);
 }
 
 /* ---- the end ---- */
