@@ -125,17 +125,20 @@ HdPb__WriteReply *hd_codec_put_write_reply(hd_arena *scratch, const hd_write_rep
     uint32_t count = reply->outcome_count;
     uint32_t *codes = hd_arena_alloc(scratch, count * sizeof(*codes));
     hd_str *messages = hd_arena_alloc(scratch, count * sizeof(*messages));
+    hd_str *events = hd_arena_alloc(scratch, count * sizeof(*events));
     uint8_t *bits = hd_arena_alloc(scratch, count);
-    HD_CHECK(codes != NULL && messages != NULL && bits != NULL);
+    HD_CHECK(codes != NULL && messages != NULL && events != NULL && bits != NULL);
     for (uint32_t i = 0; i < count; i++) {
         const hd_write_outcome *outcome = &reply->outcomes[i];
         codes[i] = outcome->code;
         messages[i] = outcome->message;
+        events[i] = outcome->event;
         bits[i] = (uint8_t)((outcome->is_created ? BIT_CREATED : 0) | (outcome->is_replaced ? BIT_REPLACED : 0) |
                             (outcome->is_deleted ? BIT_DELETED : 0) | (outcome->is_repeat ? BIT_REPEAT : 0));
     }
     HD_CODEC_PUT_COLUMN(message, codes, codes, count);
     message->messages = hd_codec_put_strings(scratch, messages, count);
+    message->events = hd_codec_put_strings(scratch, events, count);
     message->bits = hd_codec_put_bytes(bits, count);
     return message;
 }
@@ -144,10 +147,11 @@ hd_status hd_codec_get_write_reply(hd_arena *arena, const HdPb__WriteReply *mess
     reply_out->status = hd_status_from_wire(message->status);
     HD_TRY(hd_codec_get_string(message->message, HD_CODEC_NAME_OR_ABSENT, &reply_out->message));
     size_t count = message->n_codes;
-    hd_str *messages;
+    hd_str *messages, *events;
     uint8_t *bits;
     if (count > UINT32_MAX) return HD_WIRE;
     HD_TRY(hd_codec_get_strings(arena, message->messages, count, HD_CODEC_NAME_OR_ABSENT, &messages));
+    HD_TRY(hd_codec_get_strings(arena, message->events, count, HD_CODEC_NAME_OR_ABSENT, &events));
     HD_TRY(hd_codec_get_bytes(&message->bits, count, 1, &bits));
     if (count > 0 && bits == NULL) return HD_WIRE;
     HD_ALLOC(reply_out->outcomes, arena, count);
@@ -156,6 +160,7 @@ hd_status hd_codec_get_write_reply(hd_arena *arena, const HdPb__WriteReply *mess
         if (bits[i] > BITS_ALL) return HD_WIRE;
         reply_out->outcomes[i] = (hd_write_outcome){.code = hd_status_from_wire(message->codes[i]),
                                                     .message = messages != NULL ? messages[i] : (hd_str){NULL, 0},
+                                                    .event = events != NULL ? events[i] : (hd_str){NULL, 0},
                                                     .is_created = (bits[i] & BIT_CREATED) != 0,
                                                     .is_replaced = (bits[i] & BIT_REPLACED) != 0,
                                                     .is_deleted = (bits[i] & BIT_DELETED) != 0,

@@ -54,6 +54,7 @@ typedef struct hd_write_outcome {
     hd_status code; /* OK, ALREADY_EXISTS, ARGUMENT (dimension), MAP_STALE, STORE_FULL, … */
     hd_str message;
     bool is_created, is_replaced, is_deleted, is_repeat; /* is_repeat: the answer to an idempotency key seen before */
+    hd_str event; /* of a repeat: the id that was saved the first time; `message` says so where it was another record */
 } hd_write_outcome;
 
 typedef struct hd_write_reply {

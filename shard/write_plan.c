@@ -245,9 +245,11 @@ static hd_status find_once(sh_group *g, hd_str key, bool *is_seen_out, sh_once *
     return HD_OK;
 }
 
-static void answer_repeat(const sh_once *once, uint64_t fingerprint, hd_write_outcome *outcome) {
+static void answer_repeat(sh_group *g, const sh_once *once, uint64_t fingerprint, hd_write_outcome *outcome) {
     *outcome =
         (hd_write_outcome){.code = HD_OK, .is_repeat = true, .is_created = once->is_created, .is_replaced = once->is_replaced};
+    /* The id may lie in another request of the group, whose memory goes before this one's reply. */
+    HD_CHECK(hd_arena_dup(g->arena, once->event, &outcome->event) == HD_OK);
     if (once->fingerprint != fingerprint)
         outcome->message = HD_STR("this idempotency key was used before, for another record; that one was kept");
 }
@@ -280,7 +282,7 @@ static hd_status plan_save(sh_group *g, uint32_t touched, const hd_write_item *i
         HD_TRY(find_once(g, key, &is_seen, &once, error));
         uint64_t fingerprint = sh_record_fingerprint(e);
         if (is_seen) {
-            answer_repeat(&once, fingerprint, outcome);
+            answer_repeat(g, &once, fingerprint, outcome);
             return HD_OK;
         }
         once.fingerprint = fingerprint;

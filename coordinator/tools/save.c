@@ -315,12 +315,18 @@ static void fail_item(co_saved *item, hd_status status, hd_str message, bool was
         "Ask for the event by its id, or save again with the same event_id (or idempotency_key): it is not stored twice.";
 }
 
+/* A repeat of an idempotency key with another record than the first time; outcome->message says so. */
+static bool is_repeat_of_other(const hd_write_outcome *outcome) {
+    return outcome->is_repeat && outcome->message.size > 0;
+}
+
 static void take_outcome(saving *s, uint32_t i, const hd_write_outcome *outcome) {
     co_saved *item = &s->items[i];
     item->outcome = *outcome;
     if (outcome->code == HD_OK) {
         same_id *same = &s->known[s->ids[i]];
-        if (same->saved_by == HD_MAP_NONE) same->saved_by = i;
+        bool is_of_other = is_repeat_of_other(outcome) && !hd_str_is_equal(outcome->event, item->memory.event.id);
+        if (same->saved_by == HD_MAP_NONE && !is_of_other) same->saved_by = i;
         return;
     }
     fail_item(item, outcome->code, outcome->message, true);
@@ -386,15 +392,7 @@ hd_status co_save_all(co_tool_call *call, const json_t *const *objects, uint32_t
 
 /* ---- the answer ---- */
 
-void co_save_write_members(co_json *json, const co_saved *saved) {
-    if (saved->status != HD_OK) {
-        co_fault_write_members(json, saved->status, &saved->fault);
-        return;
-    }
-    const hd_event_record *event = &saved->memory.event;
-    co_json_member_text(json, "status", "ok");
-    co_json_member_str(json, "event_id", event->id);
-    co_json_member_bool(json, saved->outcome.is_replaced ? "replaced" : "created", true);
+static void write_entities(co_json *json, const hd_event_record *event) {
     co_json_key(json, "entities");
     co_json_array(json);
     for (uint32_t i = 0; i < event->entity_count; i++) {
@@ -411,8 +409,23 @@ void co_save_write_members(co_json *json, const co_saved *saved) {
         co_json_end_object(json);
     }
     co_json_end_array(json);
+}
+
+/* A repeat answers as the first time did. Where this record is another one than then, its entities and warnings are not that answer's. */
+void co_save_write_members(co_json *json, const co_saved *saved) {
+    if (saved->status != HD_OK) {
+        co_fault_write_members(json, saved->status, &saved->fault);
+        return;
+    }
+    const hd_write_outcome *outcome = &saved->outcome;
+    bool is_of_other = is_repeat_of_other(outcome);
+    co_json_member_text(json, "status", "ok");
+    co_json_member_str(json, "event_id", is_of_other ? outcome->event : saved->memory.event.id);
+    co_json_member_bool(json, outcome->is_replaced ? "replaced" : "created", true);
+    if (!is_of_other) write_entities(json, &saved->memory.event);
     co_json_key(json, "warnings");
     co_json_array(json);
-    for (uint32_t i = 0; i < saved->memory.warning_count; i++) co_json_str(json, saved->memory.warnings[i]);
+    if (is_of_other) co_json_str(json, outcome->message);
+    for (uint32_t i = 0; i < saved->memory.warning_count && !is_of_other; i++) co_json_str(json, saved->memory.warnings[i]);
     co_json_end_array(json);
 }

@@ -82,7 +82,13 @@ def test_saving_again_with_the_same_key_answers_as_the_first_time(org):
     with_id = {"event_id": "fixed", "summary": "fixed", "idempotency_key": "k2"}
     assert org.ok("save_memory", with_id)["created"] and org.ok("save_memory", with_id)["created"]
     org.refused("save_memory", {**with_id, "idempotency_key": "k3"}, 409, "already_exists")
+    # Another record under a used key is not saved, and the answer does not speak of it: the id is the first one's.
+    other = org.ok("save_memory", {**with_id, "summary": "another", "entities": [{"name": "nobody"}]})
+    assert other["event_id"] == "fixed" and other["created"] and "entities" not in other and "another record" in other["warnings"][0]
+    assert org.query("START a = events(entity: 'nobody') RETURN a")["start"]["unresolved"] == ["nobody"]
     assert len(summaries(org, "k: 200")) == 2
+    batch = [{"summary": "one", "idempotency_key": "k1", "event_id": first["event_id"]}, {"summary": "two", "prev_event_id": first["event_id"]}]
+    assert [result["status"] for result in org.ok("save_memories", {"memories": batch})["results"]] == ["ok", "ok"]
 
 
 def test_each_of_many_stands_or_falls_alone(org):
@@ -214,10 +220,35 @@ def test_describe_tells_what_there_is(bare):
     assert "START" in after["language"] and after["recipes"]
 
 
-def test_the_recipes_in_describe_run(org):
+@pytest.mark.parametrize("provider", ["org", "bare"])
+def test_the_recipes_in_describe_run(request, provider):
+    org = request.getfixturevalue(provider)
     org.ok("save_memory", {"event_id": "a", "summary": "a", "entities": [{"name": "Ann"}], "tags": ["x"]})
-    for recipe in org.ok("describe_memory_graph", {})["recipes"]:
-        assert org.query(recipe["query"], recipe.get("params"))["status"] == "ok", recipe
+    recipes = org.ok("describe_memory_graph", {})["recipes"]
+    assert {"bridges", "thread", "co-participation", "by tag"} <= {recipe["name"] for recipe in recipes}
+    for recipe in recipes:
+        answer = org.query(recipe["query"], recipe["params"])
+        assert not [note for note in answer["notes"] if "not used" in note], recipe
+
+
+def test_what_only_the_org_can_tell_of_a_start_is_refused_too(bare):
+    def refusal(query, params=None):
+        answer = bare.refused("query_memory_graph", {"query": query, "params": params}, 400, "rejected")
+        return answer["blocked_by"], answer["line"], answer["column"]
+
+    for prefix in ("", "EXPLAIN "):
+        at = len(prefix + "START a = events(vector: ") + 1
+        assert refusal(prefix + "START a = events(vector: [1, 0]) RETURN a") == ("grammar", 1, at)
+        assert refusal(prefix + "START a = events(vector: $v) RETURN a", {"v": [1, 0]}) == ("params", 1, at)
+        assert refusal(prefix + "START a = events(text: 'x') RETURN a") == ("params", 1, at - 2)
+
+
+def test_a_budget_leaves_room_for_a_row(bare):
+    bare.ok("save_memory", {"event_id": "a", "summary": "a"})
+    query = "START a = events(k: 5) RETURN a.id"
+    bare.refused("query_memory_graph", {"query": query, "budget": {"rows": 0}}, 400, "invalid_argument")
+    answer = bare.query(query, budget={"rows": 1})
+    assert answer["rows"] == [["a"]] and answer["budget"]["used"]["rows"] == 1 and not answer["partial"]
 
 
 def test_the_list_of_tools_has_schemas_and_annotations(org):

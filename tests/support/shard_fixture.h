@@ -89,7 +89,7 @@ typedef struct answer {
     bool is_there;
     hd_status status;
     hd_write_outcome outcomes[64];
-    char messages[64][200];
+    char messages[64][200], events[64][HD_EVENT_ID_MAX + 1];
     uint32_t count;
 } answer;
 
@@ -107,6 +107,7 @@ static inline void answer_keep(void *self, const hd_write_reply *reply) {
     for (uint32_t i = 0; i < HD_MIN(reply->outcome_count, 64u); i++) {
         a->outcomes[i] = reply->outcomes[i];
         snprintf(a->messages[i], sizeof(a->messages[i]), HD_STR_FMT, HD_STR_ARG(reply->outcomes[i].message));
+        snprintf(a->events[i], sizeof(a->events[i]), HD_STR_FMT, HD_STR_ARG(reply->outcomes[i].event));
     }
     a->is_there = true;
     pthread_cond_signal(&a->changed);

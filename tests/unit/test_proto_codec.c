@@ -400,6 +400,7 @@ static hd_reply make_write_reply(const hd_request *request) {
     for (uint32_t i = 0; i < reply.write.outcome_count; i++) {
         reply.write.outcomes[i] = (hd_write_outcome){.code = coin() ? HD_OK : HD_ALREADY_EXISTS,
                                                      .message = make_optional(40),
+                                                     .event = make_optional(20),
                                                      .is_created = coin(),
                                                      .is_replaced = coin(),
                                                      .is_deleted = coin(),
@@ -599,6 +600,7 @@ static void dump_reply(hd_buf *out, const hd_reply *reply) {
             const hd_write_outcome *o = &reply->write.outcomes[i];
             hd_buf_printf(out, "\n%d %d%d%d%d ", o->code, o->is_created, o->is_replaced, o->is_deleted, o->is_repeat);
             dump_text(out, o->message);
+            dump_text(out, o->event);
         }
     } else {
         const hd_control_reply *control = &reply->control;

@@ -396,9 +396,13 @@ static void test_once(void **state) {
     assert_string_equal(a.messages[1], "");
     assert_true(a.outcomes[2].code == HD_OK && a.outcomes[2].is_created && a.outcomes[2].is_repeat);
     assert_non_null(strstr(a.messages[2], "for another record"));
+    assert_true(a.events[0][0] == 0 && !strcmp(a.events[1], "e") && !strcmp(a.events[2], "e")); /* of the first time, not of this */
     fixture_reopen(&f);
-    hd_write_outcome again = fixture_write_one(&f, 1, &items[0], &a);
-    assert_true(again.code == HD_OK && again.is_created && again.is_repeat);
+    for (int i = 0; i < 3; i++) {
+        hd_write_outcome again = fixture_write_one(&f, 1, &items[i], &a);
+        assert_true(again.code == HD_OK && again.is_created && again.is_repeat);
+        assert_string_equal(a.events[0], "e");
+    }
     hd_write_item gone = simple_item(0, "e");
     gone.kind = HD_WRITE_DELETE;
     assert_true(fixture_write_one(&f, 1, &gone, &a).is_deleted);
