@@ -212,10 +212,7 @@ hd_status co_json_to_value(hd_arena *arena, const json_t *json, uint32_t depth_m
         return HD_OK;
     }
     case JSON_ARRAY: break;
-    case JSON_OBJECT:
-        return hd_error_set(
-            error, HD_PARAMS, "json",
-            "a JSON object is no value of the language; give a string, a number, true, false, null or a list of these");
+    case JSON_OBJECT: return hd_error_set(error, HD_PARAMS, "json", "a JSON object is no value of the language");
     }
     if (depth_max == 0) return hd_error_set(error, HD_PARAMS, "json", "the lists are nested too deep");
     size_t count = json_array_size(json);

@@ -20,13 +20,14 @@ typedef struct co_refusal {
  * query keeps of it is a copy in the arena. Never reads a text of more than CO_QUERY_BYTES_MAX. */
 HD_MUST_USE hd_status co_language_bind(hd_arena *arena, hd_str text, const co_query **query_out, co_refusal *refusal_out);
 
-/* Parameters as they came: names without '$', values converted from JSON. A value too deep, too large or of no type of the language
- * is refused by whoever converts. `is_vector`-sized number lists are plain lists of numbers. */
+/* Parameters as they came: names without '$', values converted from JSON. What could not be converted (too deep, of no type of the
+ * language) comes with the reason, so that it is refused where the query uses it, and only there. */
 typedef struct co_params {
     const hd_str *names;
     const hd_value *values;
     uint32_t count;
-    size_t json_bytes; /* size of the JSON they came in, for the limit */
+    size_t json_bytes;    /* size of the JSON they came in, for the limit */
+    const hd_str *faults; /* by name: why it has no value; absent string where it has one. NULL: all have. */
 } co_params;
 
 /* Everything of the query that had to wait for parameters, resolved and checked: types, ranges, instants. */

@@ -28,6 +28,16 @@ static hd_status add_note(resolver *r, hd_str note) {
     return HD_OK;
 }
 
+static hd_status report_fault(resolver *r, uint32_t param, hd_str fault) {
+    co_advice advice = {0};
+    HD_TRY(hd_arena_printf(r->faults.arena, &advice.hint,
+                           "Give a string, a number, true, false, null or a list of these, nested at most %d deep.",
+                           CO_NESTING_MAX));
+    return co_fault(&r->faults, CO_BLOCKED_PARAMS, r->query->param_offsets[param], &advice,
+                    "the parameter $" HD_STR_FMT " cannot be used: " HD_STR_FMT, HD_STR_ARG(co_excerpt(r->query->params[param])),
+                    HD_STR_ARG(fault));
+}
+
 /* By HD_EXPR_PARAM's index what was given; reports what was not, and notes what is not used. */
 static hd_status match_params(resolver *r) {
     const co_query *query = r->query;
@@ -50,6 +60,10 @@ static hd_status match_params(resolver *r) {
             HD_TRY(hd_arena_printf(r->faults.arena, &note, "the parameter $" HD_STR_FMT " is not used by the query",
                                    HD_STR_ARG(co_excerpt(r->given->names[i]))));
             HD_TRY(add_note(r, note));
+            continue;
+        }
+        if (r->given->faults && r->given->faults[i].data) { /* counts as missing from here on; of two faults the first told stays */
+            HD_TRY(report_fault(r, index, r->given->faults[i]));
             continue;
         }
         values[index] = r->given->values[i];

@@ -31,9 +31,9 @@ static hd_status read_budget(co_tool_call *call, hd_budget *budget) {
                                 HD_STR_ARG(hd_text_prefix(hd_str_of(key), 64)), (int)sizeof(cap_names) - 3, cap_names);
         }
         json_int_t limit = json_is_integer(value) ? json_integer_value(value) : -1;
-        if (limit < (cap == HD_CAP_DEADLINE ? 1 : 0))
-            return hd_error_set(error, HD_ARGUMENT, "tools", "\"budget\": %s has to be a whole number, %d or more", key,
-                                cap == HD_CAP_DEADLINE);
+        int least = cap == HD_CAP_DEADLINE || cap == HD_CAP_ROWS; /* operators hand on one row at least */
+        if (limit < least)
+            return hd_error_set(error, HD_ARGUMENT, "tools", "\"budget\": %s has to be a whole number, %d or more", key, least);
         if ((uint64_t)limit > budget->caps[cap]) {
             return hd_error_set(error, HD_ARGUMENT, "tools", "\"budget\": %s can be lowered, not raised; its limit is %llu", key,
                                 (unsigned long long)budget->caps[cap]);
@@ -43,76 +43,31 @@ static hd_status read_budget(co_tool_call *call, hd_budget *budget) {
     return HD_OK;
 }
 
-/* Where a byte of the query text stands: line and column from 1, columns in characters. */
-static void locate(hd_str text, uint32_t offset, uint32_t *line_out, uint32_t *column_out) {
-    uint32_t line = 1, column = 1;
-    for (uint32_t i = 0; i < offset && i < text.size; i++) {
-        if (text.data[i] == '\n') {
-            line++;
-            column = 1;
-        } else if ((text.data[i] & 0xc0) != 0x80) {
-            column++;
-        }
-    }
-    *line_out = line;
-    *column_out = column;
-}
-
-/* A parameter that is no value of the language is a fault of the query's third kind: told only where the text itself is sound and uses
- * the parameter. Returns whether a rejection was written. */
-static bool reject_param(co_tool_call *call, hd_str text, hd_str name, const hd_error *problem) {
-    const co_query *query;
-    co_refusal refusal;
-    if (co_language_bind(call->arena, text, &query, &refusal) != HD_OK) return false;
-    uint32_t at = 0;
-    while (at < query->param_count && !hd_str_is_equal(query->params[at], name)) at++;
-    if (at == query->param_count) return false;
-    uint32_t line, column;
-    locate(text, query->param_offsets[at], &line, &column);
-    hd_buf detail = {0};
-    hd_buf_printf(&detail, "the parameter $" HD_STR_FMT " cannot be used: %s", HD_STR_ARG(name), problem->message);
-    co_json json;
-    co_json_init(&json, call->out);
-    co_json_object(&json);
-    co_json_member_text(&json, "status", "error");
-    co_json_member_text(&json, "error", "rejected");
-    co_json_member_text(&json, "reason", "rejected");
-    co_json_member_str(&json, "detail", hd_buf_get(&detail));
-    co_json_member_text(&json, "blocked_by", "params");
-    co_json_member_uint(&json, "line", line);
-    co_json_member_uint(&json, "column", column);
-    co_json_end_object(&json);
-    hd_buf_fini(&detail);
-    call->status_http = hd_status_http(HD_PARAMS);
-    return true;
-}
-
-/* *is_rejected_out: a rejection stands in call->out, and nothing is to be run. */
-static hd_status read_params(co_tool_call *call, hd_str text, co_params *params_out, bool *is_rejected_out) {
+/* A parameter that is no value of the language is a fault of the query, where the query uses it. */
+static hd_status read_params(co_tool_call *call, co_params *params_out) {
     *params_out = (co_params){0};
     const json_t *object = co_tool_get(call, "params");
     if (object == NULL) return HD_OK;
     if (!json_is_object(object))
         return hd_error_set(&call->fault.error, HD_ARGUMENT, "tools", "\"params\" has to be an object, names without $ to values");
-    hd_str *names;
+    hd_str *names, *faults;
     hd_value *values;
     HD_ALLOC(names, call->arena, json_object_size(object));
     HD_ALLOC(values, call->arena, json_object_size(object));
-    *params_out = (co_params){.names = names, .values = values, .json_bytes = json_dumpb(object, NULL, 0, JSON_COMPACT)};
+    HD_ALLOC(faults, call->arena, json_object_size(object));
+    *params_out =
+        (co_params){.names = names, .values = values, .json_bytes = json_dumpb(object, NULL, 0, JSON_COMPACT), .faults = faults};
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)object, key, value) {
         hd_error problem = {0};
-        hd_str name = hd_str_of(key);
-        hd_value converted = HD_VALUE_NULL;
-        hd_status status = co_json_to_value(call->arena, value, CO_NESTING_MAX, &converted, &problem);
-        if (status != HD_OK && status != HD_PARAMS) return status;
-        if (status == HD_PARAMS && reject_param(call, text, name, &problem)) {
-            *is_rejected_out = true;
-            return HD_OK;
-        }
-        names[params_out->count] = name;
-        values[params_out->count++] = converted;
+        uint32_t i = params_out->count++;
+        names[i] = hd_str_of(key);
+        hd_status status = co_json_to_value(call->arena, value, CO_NESTING_MAX, &values[i], &problem);
+        if (status == HD_PARAMS)
+            HD_TRY(hd_arena_dup(call->arena, hd_str_of(problem.message), &faults[i]));
+        else
+            HD_TRY(status);
     }
     return HD_OK;
 }
@@ -123,12 +78,10 @@ static hd_status run(co_tool_call *call) {
                             .org = call->org,
                             .is_client_gone = call->is_client_gone,
                             .self = call->self};
-    bool is_rejected = false;
     HD_TRY(co_tool_check_known(call, known));
     HD_TRY(co_tool_get_string(call, "query", &input.text));
     HD_TRY(read_budget(call, &input.budget));
-    HD_TRY(read_params(call, input.text, &input.params, &is_rejected));
-    if (is_rejected) return HD_OK;
+    HD_TRY(read_params(call, &input.params));
     return co_query_run(&input, call->out, &call->status_http);
 }
 

@@ -468,7 +468,7 @@ static void memory_that_runs_out(void **state) {
         "LIMIT $n";
     const hd_str names[] = {HD_STR("p"), HD_STR("q"), HD_STR("n")};
     const hd_value values[] = {hd_value_text(HD_STR("y")), hd_value_text(HD_STR("z")), hd_value_int(3)};
-    const co_params params = {names, values, 3, 50};
+    const co_params params = {.names = names, .values = values, .count = 3, .json_bytes = 50};
     bool is_enough = false;
     for (size_t bytes = 64; !is_enough; bytes += 256) {
         hd_arena *arena = hd_arena_new(bytes);
@@ -490,7 +490,7 @@ static hd_status resolve_one(hd_arena *arena, const char *text, const char *name
                              co_resolved *resolved_out, co_refusal *refusal_out) {
     const co_query *query;
     hd_str names[] = {hd_str_of(name)};
-    co_params params = {names, &value, 1, json_bytes};
+    co_params params = {.names = names, .values = &value, .count = 1, .json_bytes = json_bytes};
     assert_int_equal(bind(arena, hd_str_of(text), &query, refusal_out), HD_OK);
     return co_language_resolve(arena, query, &params, resolved_out, refusal_out);
 }
@@ -528,6 +528,38 @@ static void size_of_parameters(void **state) {
     assert_int_equal(resolve_one(arena, text, "q", hd_value_text(HD_STR("x")), CO_PARAMS_BYTES_MAX + 1, &resolved, &refusal),
                      HD_PARAMS);
     assert_true(hd_text_contains(refusal.detail, HD_STR("262144")));
+    hd_arena_free(arena);
+}
+
+/* What is no value of the language is told in its turn among the faults of parameters, and only where the query uses it. */
+static void parameters_without_a_value(void **state) {
+    static const struct {
+        const char *text;
+        uint32_t column; /* 0: accepted */
+        const char *detail;
+    } rows[] = {
+        {"START a = events(k: 1) WHERE a.id = $bad RETURN a", 37, "cannot be used: it is a map"},
+        {"START a = events(k: $low) WHERE a.id = $bad RETURN a", 21, "at least 1"},
+        {"START a = events(k: 1) WHERE a.id = $bad RETURN a LIMIT $low", 37, "cannot be used"},
+        {"START a = events(k: 1) WHERE a.id = $none AND a.id = $bad RETURN a", 37, "$none is missing"},
+        {"START a = events(ids: $bad) WHERE a.order_index IN $bad RETURN a", 23, "cannot be used"},
+        {"START a = events(k: 1) RETURN a", 0, NULL},
+    };
+    hd_arena *arena = hd_arena_new(0);
+    hd_str names[] = {HD_STR("low"), HD_STR("bad")}, faults[] = {{NULL, 0}, HD_STR("it is a map")};
+    hd_value values[] = {hd_value_int(0), HD_VALUE_NULL};
+    co_params params = {.names = names, .values = values, .count = 2, .faults = faults};
+    for (size_t i = 0; i < HD_COUNT_OF(rows); i++) {
+        const co_query *query;
+        co_resolved resolved;
+        co_refusal refusal;
+        assert_int_equal(bind(arena, hd_str_of(rows[i].text), &query, &refusal), HD_OK);
+        hd_status status = co_language_resolve(arena, query, &params, &resolved, &refusal);
+        assert_int_equal(status, rows[i].column > 0 ? HD_PARAMS : HD_OK);
+        if (status == HD_OK) continue;
+        assert_int_equal(refusal.column, rows[i].column);
+        assert_true(hd_text_contains(refusal.detail, hd_str_of(rows[i].detail)));
+    }
     hd_arena_free(arena);
 }
 
@@ -733,7 +765,7 @@ static void damaged_queries(void **state) {
         hd_status status = bind(arena, hd_buf_get(&text), &query, &refusal);
         if (status == HD_OK) {
             for (size_t k = 0; k < HD_COUNT_OF(names); k++) values[k] = random_value(&r, arena, 2);
-            co_params params = {names, values, HD_COUNT_OF(names), 0};
+            co_params params = {.names = names, .values = values, .count = HD_COUNT_OF(names)};
             status = co_language_resolve(arena, query, &params, &resolved, &refusal);
             assert_true(status == HD_OK || (status == HD_PARAMS && refusal.blocked_by == CO_BLOCKED_PARAMS));
             if (status == HD_PARAMS) assert_true(refusal.detail.size > 0 && refusal.line >= 1 && refusal.column >= 1);
@@ -777,6 +809,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(memory_that_runs_out),
         cmocka_unit_test(lists_in_parameters),
         cmocka_unit_test(size_of_parameters),
+        cmocka_unit_test(parameters_without_a_value),
         cmocka_unit_test(names_are_normalised),
         cmocka_unit_test(allowed_lists_are_true),
         cmocka_unit_test(random_conditions),
