@@ -43,9 +43,10 @@ typedef struct query_job {
     co_run *run;
 } query_job;
 
-static hd_status refuse_param(query_job *job, const hd_expr *at, hd_str detail, hd_str hint) {
+/* What only the org tells of a start's value: a parameter's fault, or a literal that is out of range. */
+static hd_status refuse_value(query_job *job, const hd_expr *at, co_blocked_by blocked_by, hd_str detail, hd_str hint) {
     co_refusal *refusal = &job->refusal;
-    *refusal = (co_refusal){.blocked_by = CO_BLOCKED_PARAMS, .line = 1, .detail = detail, .hint = hint};
+    *refusal = (co_refusal){.blocked_by = blocked_by, .line = 1, .detail = detail, .hint = hint};
     size_t line_start = 0;
     for (size_t i = 0; i < at->offset; i++) {
         if (job->query->text.data[i] != '\n') continue;
@@ -53,7 +54,11 @@ static hd_status refuse_param(query_job *job, const hd_expr *at, hd_str detail, 
         line_start = i + 1;
     }
     refusal->column = (uint32_t)hd_text_length((hd_str){job->query->text.data + line_start, at->offset - line_start}) + 1;
-    return HD_PARAMS;
+    return blocked_by == CO_BLOCKED_PARAMS ? HD_PARAMS : HD_GRAMMAR;
+}
+
+static co_blocked_by blocked_by_of(const hd_expr *value) {
+    return value->kind == HD_EXPR_PARAM ? CO_BLOCKED_PARAMS : CO_BLOCKED_GRAMMAR;
 }
 
 static hd_status embed_text(query_job *job) {
@@ -63,10 +68,10 @@ static hd_status embed_text(query_job *job) {
     hd_status status = co_embed(org, &job->resolved.start_text, 1, vector, &job->error);
     const hd_expr *at = job->query->start.text;
     if (status == HD_PARAMS)
-        return refuse_param(job, at, HD_STR("the org has no embedding provider, so a text cannot be searched"),
+        return refuse_value(job, at, CO_BLOCKED_PARAMS, HD_STR("the org has no embedding provider, so a text cannot be searched"),
                             HD_STR("Bring the text's embedding: START a = events(vector: $v)."));
     if (status == HD_ARGUMENT)
-        return refuse_param(job, at, HD_STR("the text has no letter, digit or symbol to embed"),
+        return refuse_value(job, at, blocked_by_of(at), HD_STR("the text has no letter, digit or symbol to embed"),
                             HD_STR("Give a text with at least one word."));
     HD_TRY(status);
     job->start_vector = vector;
@@ -80,7 +85,8 @@ static hd_status check_vector(query_job *job) {
     hd_str detail;
     HD_TRY(hd_arena_printf(job->arena, &detail, "the vector has %u elements, the org's vectors have %u",
                            job->resolved.start_vector_size, dimension));
-    return refuse_param(job, job->query->start.vector, detail, HD_STR("Bring a vector of the org's embedding model."));
+    return refuse_value(job, job->query->start.vector, blocked_by_of(job->query->start.vector), detail,
+                        HD_STR("Bring a vector of the org's embedding model."));
 }
 
 /* -- the stages ------------------------------------------------------------------------------------------------------------------ */
@@ -101,8 +107,9 @@ static hd_status make_plan(query_job *job) {
 
 static hd_status find_start_vector(query_job *job) {
     if (job->resolved.start_vector != NULL) return check_vector(job);
-    if (job->resolved.start_text.data != NULL && !job->query->is_explain) return embed_text(job);
-    return HD_OK;
+    if (job->resolved.start_text.data == NULL) return HD_OK;
+    /* EXPLAIN runs nothing, but what would be refused is refused. */
+    return job->query->is_explain && job->input->org->embedding != CO_EMBEDDING_NONE ? HD_OK : embed_text(job);
 }
 
 static hd_status make_run(query_job *job) {
