@@ -47,41 +47,46 @@ static const char language_page[] =
     "lists names that nothing has; notes. A rejected query says where (line, column), why, and what is allowed there.\n"
     "EXPLAIN before START shows the plan and runs nothing.";
 
+/* `start`: the arguments of events(…), with sample values in `params`. Without an embedding provider a text cannot be searched, and
+ * the same walk starts from `bare_start`: NULL where the start has no text, "" where nothing of the recipe is left. */
 typedef struct recipe {
-    const char *name, *why, *query, *params;
+    const char *name, *why, *start, *rest, *params, *bare_start, *bare_params;
 } recipe;
 
 static const recipe recipes[] = {
-    {"bridges", "Events that share people or things with what you ask about, and yet are about something else.",
-     "START a = events(text: $q, k: 10) MATCH (a)-[s:SHARES]-(b), (a)-[f:FAR {max: 0.5}]-(b) "
-     "RETURN a, b, s.count, s.via, f.cos ORDER BY s.weight DESC LIMIT 10",
-     "{\"q\":\"what you want to know\"}"},
-    {"thread", "What came after an event, up to three steps on.",
-     "START a = events(text: $q, k: 3) MATCH (a)-[n:NEXT*1..3]->(b) RETURN a, b, n.hops ORDER BY n.hops",
-     "{\"q\":\"how it began\"}"},
-    {"co-participation", "Who or what takes part together with an entity, most often first.",
-     "START a = events(entity: $name, k: 200) MATCH (a)-[:PARTICIPATED_IN]-(e) WHERE e.name <> $name "
-     "RETURN e, count(DISTINCT a) AS together ORDER BY together DESC",
+    {"bridges", "Events that share people or things with what you ask about, and yet are about something else.", "text: $q, k: 10",
+     "MATCH (a)-[s:SHARES]-(b), (a)-[f:FAR {max: 0.5}]-(b) RETURN a, b, s.count, s.via, f.cos ORDER BY s.weight DESC LIMIT 10",
+     "{\"q\":\"what you want to know\"}", "entity: $name, k: 10", "{\"name\":\"an entity's name\"}"},
+    {"thread", "What came after an event, up to three steps on.", "text: $q, k: 3",
+     "MATCH (a)-[n:NEXT*1..3]->(b) RETURN a, b, n.hops ORDER BY n.hops", "{\"q\":\"how it began\"}", "entity: $name, k: 3",
      "{\"name\":\"an entity's name\"}"},
-    {"scoped start", "The events of one entity closest to a text.",
-     "START a = events(entity: $name, text: $q, k: 5) RETURN a, a.score",
-     "{\"name\":\"an entity's name\",\"q\":\"what about it\"}"},
-    {"by tag", "The newest events under a tag, with who took part.",
-     "START a = events(tag: $tag, k: 20) MATCH (a)-[:PARTICIPATED_IN]-(e) RETURN a, collect(e.name) AS who", "{\"tag\":\"a tag\"}"},
+    {"co-participation", "Who or what takes part together with an entity, most often first.", "entity: $name, k: 200",
+     "MATCH (a)-[:PARTICIPATED_IN]-(e) WHERE e.name <> $name RETURN e, count(DISTINCT a) AS together ORDER BY together DESC",
+     "{\"name\":\"an entity's name\"}", NULL, NULL},
+    {"scoped start", "The events of one entity closest to a text.", "entity: $name, text: $q, k: 5", "RETURN a, a.score",
+     "{\"name\":\"an entity's name\",\"q\":\"what about it\"}", "", ""},
+    {"by tag", "The newest events under a tag, with who took part.", "tag: $tag, k: 20",
+     "MATCH (a)-[:PARTICIPATED_IN]-(e) RETURN a, collect(e.name) AS who", "{\"tag\":\"a tag\"}", NULL, NULL},
 };
 
-static void write_recipes(co_json *json) {
+static hd_status write_recipes(co_json *json, const co_tool_call *call) {
     co_json_array(json);
     for (size_t i = 0; i < HD_COUNT_OF(recipes); i++) {
+        const recipe *r = &recipes[i];
+        bool is_bare = call->org->embedding == CO_EMBEDDING_NONE && r->bare_start != NULL;
+        if (is_bare && r->bare_start[0] == '\0') continue; /* a text is all there is to it */
+        hd_str query;
+        HD_TRY(hd_arena_printf(call->arena, &query, "START a = events(%s) %s", is_bare ? r->bare_start : r->start, r->rest));
         co_json_object(json);
-        co_json_member_text(json, "name", recipes[i].name);
-        co_json_member_text(json, "why", recipes[i].why);
-        co_json_member_text(json, "query", recipes[i].query);
+        co_json_member_text(json, "name", r->name);
+        co_json_member_text(json, "why", r->why);
+        co_json_member_str(json, "query", query);
         co_json_key(json, "params");
-        co_json_raw(json, hd_str_of(recipes[i].params));
+        co_json_raw(json, hd_str_of(is_bare ? r->bare_params : r->params));
         co_json_end_object(json);
     }
     co_json_end_array(json);
+    return HD_OK;
 }
 
 static void write_embedding(co_json *json, const co_org *org) {
@@ -132,7 +137,7 @@ static hd_status run(co_tool_call *call) {
     co_json_member_text(&json, "status", "ok");
     co_json_member_text(&json, "language", language_page);
     co_json_key(&json, "recipes");
-    write_recipes(&json);
+    HD_TRY(write_recipes(&json, call));
     co_json_member_text(&json, "org", call->org->name);
     co_json_key(&json, "counts");
     write_counts(&json, &figures);
