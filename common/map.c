@@ -17,14 +17,19 @@ struct hd_map64_slot {
     uint32_t value;
 };
 
-static bool is_full(uint32_t count, uint32_t capacity) {
-    return (uint64_t)(count + 1) * 10 > (uint64_t)capacity * 7;
+/* Is there no room for one key more beside `count`? */
+static bool is_full(uint64_t count, uint32_t capacity) {
+    return (count + 1) * 10 > (uint64_t)capacity * 7;
 }
 
-/* Memory for the next larger table, every byte 0xff, which is a free slot of either kind. */
-static hd_status grow_slots(hd_arena *arena, uint32_t capacity, size_t slot_size, uint32_t *capacity_out, void **slots_out) {
-    if (capacity >= CAPACITY_MAX) return HD_MEMORY;
-    *capacity_out = capacity == 0 ? CAPACITY_MIN : capacity * 2;
+/* Memory for the next larger table that can hold `count` keys, every byte 0xff, which is a free slot of either kind. */
+static hd_status grow_slots(hd_arena *arena, uint32_t capacity, uint64_t count, size_t slot_size, uint32_t *capacity_out,
+                            void **slots_out) {
+    do {
+        if (capacity >= CAPACITY_MAX) return HD_MEMORY;
+        capacity = capacity == 0 ? CAPACITY_MIN : capacity * 2;
+    } while (is_full(count, capacity));
+    *capacity_out = capacity;
     size_t size = *capacity_out * slot_size;
     *slots_out = arena == NULL ? hd_alloc(size) : hd_arena_alloc(arena, size);
     if (*slots_out == NULL) return HD_MEMORY;
@@ -55,10 +60,10 @@ uint32_t hd_map_get(const hd_map *map, hd_str key) {
     return map->count == 0 ? HD_MAP_NONE : find_slot(map, key, hd_hash64(key.data, key.size))->value;
 }
 
-static hd_status grow_map(hd_map *map) {
+static hd_status grow_map(hd_map *map, uint64_t count) {
     hd_map grown = {.arena = map->arena, .count = map->count};
     void *slots;
-    HD_TRY(grow_slots(map->arena, map->capacity, sizeof(hd_map_slot), &grown.capacity, &slots));
+    HD_TRY(grow_slots(map->arena, map->capacity, count, sizeof(hd_map_slot), &grown.capacity, &slots));
     grown.slots = slots;
     for (uint32_t i = 0; i < map->capacity; i++) {
         const hd_map_slot *old = &map->slots[i];
@@ -68,6 +73,11 @@ static hd_status grow_map(hd_map *map) {
     hd_map_fini(map);
     *map = grown;
     return HD_OK;
+}
+
+hd_status hd_map_reserve(hd_map *map, uint32_t count) {
+    uint64_t last = (uint64_t)map->count + count;
+    return count == 0 || !is_full(last - 1, map->capacity) ? HD_OK : grow_map(map, last - 1);
 }
 
 hd_status hd_map_put(hd_map *map, hd_str key, uint32_t value, uint32_t *value_out, bool *is_new_out) {
@@ -81,7 +91,7 @@ hd_status hd_map_put(hd_map *map, hd_str key, uint32_t value, uint32_t *value_ou
             return HD_OK;
         }
     }
-    if (is_full(map->count, map->capacity)) HD_TRY(grow_map(map));
+    if (is_full(map->count, map->capacity)) HD_TRY(grow_map(map, map->count));
     *find_slot(map, key, hash) = (hd_map_slot){.key = key, .hash = (uint32_t)(hash >> 32), .value = value};
     map->count++;
     *value_out = value;
@@ -112,10 +122,10 @@ uint32_t hd_map64_get(const hd_map64 *map, uint64_t key) {
     return map->count == 0 ? HD_MAP_NONE : find_slot64(map, key)->value;
 }
 
-static hd_status grow_map64(hd_map64 *map) {
+static hd_status grow_map64(hd_map64 *map, uint64_t count) {
     hd_map64 grown = {.arena = map->arena, .count = map->count};
     void *slots;
-    HD_TRY(grow_slots(map->arena, map->capacity, sizeof(hd_map64_slot), &grown.capacity, &slots));
+    HD_TRY(grow_slots(map->arena, map->capacity, count, sizeof(hd_map64_slot), &grown.capacity, &slots));
     grown.slots = slots;
     for (uint32_t i = 0; i < map->capacity; i++) {
         if (map->slots[i].key != UINT64_MAX) *find_slot64(&grown, map->slots[i].key) = map->slots[i];
@@ -123,6 +133,11 @@ static hd_status grow_map64(hd_map64 *map) {
     hd_map64_fini(map);
     *map = grown;
     return HD_OK;
+}
+
+hd_status hd_map64_reserve(hd_map64 *map, uint32_t count) {
+    uint64_t last = (uint64_t)map->count + count;
+    return count == 0 || !is_full(last - 1, map->capacity) ? HD_OK : grow_map64(map, last - 1);
 }
 
 hd_status hd_map64_put(hd_map64 *map, uint64_t key, uint32_t value, uint32_t *value_out, bool *is_new_out) {
@@ -135,7 +150,7 @@ hd_status hd_map64_put(hd_map64 *map, uint64_t key, uint32_t value, uint32_t *va
             return HD_OK;
         }
     }
-    if (is_full(map->count, map->capacity)) HD_TRY(grow_map64(map));
+    if (is_full(map->count, map->capacity)) HD_TRY(grow_map64(map, map->count));
     *find_slot64(map, key) = (hd_map64_slot){.key = key, .value = value};
     map->count++;
     *value_out = value;

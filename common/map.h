@@ -19,6 +19,8 @@ void hd_map_init(hd_map *map, hd_arena *arena_or_null);
 void hd_map_fini(hd_map *map); /* heap memory only; a no-op in an arena */
 /* The value of `key`, or HD_MAP_NONE. */
 uint32_t hd_map_get(const hd_map *map, hd_str key);
+/* Makes room for `count` keys more at once: what would grow step by step hashes everything anew at each. */
+HD_MUST_USE hd_status hd_map_reserve(hd_map *map, uint32_t count);
 /* Inserts `value` unless the key is there; *value_out is what the key now stands for, *is_new_out whether it was inserted. */
 HD_MUST_USE hd_status hd_map_put(hd_map *map, hd_str key, uint32_t value, uint32_t *value_out, bool *is_new_out);
 
@@ -32,6 +34,7 @@ typedef struct hd_map64 {
 void hd_map64_init(hd_map64 *map, hd_arena *arena_or_null);
 void hd_map64_fini(hd_map64 *map);
 uint32_t hd_map64_get(const hd_map64 *map, uint64_t key);
+HD_MUST_USE hd_status hd_map64_reserve(hd_map64 *map, uint32_t count);
 HD_MUST_USE hd_status hd_map64_put(hd_map64 *map, uint64_t key, uint32_t value, uint32_t *value_out, bool *is_new_out);
 
 #endif

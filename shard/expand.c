@@ -30,21 +30,29 @@ static hd_status add_tag_edges(sh_run *run, sh_work *work, uint32_t from, uint32
     return HD_OK;
 }
 
+static sh_postings postings_of(const sh_view *view, bool is_tag, uint32_t number) {
+    return is_tag ? sh_view_tag_postings(view, number) : sh_view_entity_postings(view, number);
+}
+
 static hd_status visit_postings(sh_run *run, sh_work *work, uint32_t part) {
     const sh_view *view = &run->parts[part].view;
     const sh_token *token = &run->parts[part].token;
     bool is_tag = work->frontier.label == HD_LABEL_TAG;
+    uint64_t entries = 0;
     /* Counts belong to all of the frontier, also where a cap ends the visit early. */
     uint32_t *numbers;
     HD_ALLOC(numbers, run->arena, work->frontier.count);
     for (uint32_t i = 0; i < work->frontier.count; i++) {
         uint64_t count;
         HD_TRY(sh_work_meet_name(run, work, part, is_tag, i, &numbers[i], &count));
+        if (numbers[i] != SH_NONE) entries += postings_of(view, is_tag, numbers[i]).count;
     }
+    entries = HD_MIN(entries, HD_MIN(run->request->scanned_max - run->scanned, sh_view_live_events(view)));
+    HD_TRY(hd_map64_reserve(&work->row_of, (uint32_t)entries));
     for (uint32_t i = index_of(token->at[0]); i < work->frontier.count; i++) {
         if (!sh_run_go_on(run, 1)) return sh_run_cut(run, part, &(sh_token){{i, 0}});
         if (numbers[i] == SH_NONE) continue;
-        sh_postings postings = is_tag ? sh_view_tag_postings(view, numbers[i]) : sh_view_entity_postings(view, numbers[i]);
+        sh_postings postings = postings_of(view, is_tag, numbers[i]);
         for (uint32_t p = i == token->at[0] ? index_of(token->at[1]) : 0; p < postings.count; p++) {
             if (!sh_run_take_scanned(run)) return sh_run_cut(run, part, &(sh_token){{i, p}});
             sh_slot slot = postings.slots[p];

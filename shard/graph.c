@@ -370,6 +370,16 @@ hd_str sh_view_event_id(const sh_view *view, sh_slot slot) {
     return sh_row_id(sh_graph_row(view->graph, slot));
 }
 
+void sh_view_prefetch_row(const sh_view *view, sh_slot slot) {
+    __builtin_prefetch(sh_graph_row(view->graph, slot));
+}
+
+void sh_view_prefetch_parts(const sh_view *view, sh_slot slot) {
+    const sh_row *row = sh_graph_row(view->graph, slot);
+    __builtin_prefetch(row->id);
+    __builtin_prefetch(row->lists);
+}
+
 int sh_graph_compare_time(const sh_graph *graph, sh_slot a, sh_slot b) {
     const sh_row *x = sh_graph_row(graph, a), *y = sh_graph_row(graph, b);
     if (x->timestamp_us != y->timestamp_us) return x->timestamp_us < y->timestamp_us ? -1 : 1;

@@ -3,7 +3,7 @@
 #include "shard/step_private.h"
 #include "shard/vectors/vector_index.h"
 
-enum { PACK_BYTES = 1 << 14 };
+enum { PACK_BYTES = 1 << 14, ROWS_AHEAD = 16, PARTS_AHEAD = 8 };
 
 hd_status sh_grow(hd_arena *arena, void *items, uint32_t *capacity, uint32_t need, size_t size) {
     if (need <= *capacity) return HD_OK;
@@ -132,6 +132,18 @@ static hd_status put_text(sh_run *run, hd_event_batch *batch, uint32_t row, uint
     return HD_OK;
 }
 
+/* Rows are read in the order they were met, which is none in memory: the next ones are sent for in time. */
+static void prefetch_events(const sh_run *run, const sh_work *work, uint32_t row) {
+    if (row + ROWS_AHEAD < work->count && work->where[row + ROWS_AHEAD] != SH_NOWHERE) {
+        uint64_t where = work->where[row + ROWS_AHEAD];
+        sh_view_prefetch_row(&run->parts[sh_where_part(where)].view, sh_where_slot(where));
+    }
+    if (row + PARTS_AHEAD < work->count && work->where[row + PARTS_AHEAD] != SH_NOWHERE) {
+        uint64_t where = work->where[row + PARTS_AHEAD];
+        sh_view_prefetch_parts(&run->parts[sh_where_part(where)].view, sh_where_slot(where));
+    }
+}
+
 hd_status sh_work_put_events(sh_run *run, sh_work *work, uint32_t facets, bool is_aligned) {
     hd_event_batch *batch = &work->result->events;
     uint32_t dimension = work->step->dimension;
@@ -139,6 +151,7 @@ hd_status sh_work_put_events(sh_run *run, sh_work *work, uint32_t facets, bool i
     HD_TRY(alloc_columns(run, batch, facets, dimension));
     bool has_text = facets & (HD_FACET_SUMMARY | HD_FACET_CONTENT);
     for (uint32_t row = 0; row < work->count; row++) {
+        prefetch_events(run, work, row);
         if (work->where[row] == SH_NOWHERE) {
             HD_TRY(sh_run_copy(run, work->frontier.ids[row], &batch->ids[row]));
             continue;

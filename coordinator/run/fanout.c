@@ -235,6 +235,7 @@ static hd_status sum_up(const co_fanout *fanout, uint64_t started_us, co_step_ou
 typedef struct pieces {
     co_piece *items;
     uint32_t count, capacity;
+    bool is_any_resumed;            /* then a partition stands behind several pieces */
     const hd_step_result **last_of; /* by group: its newest piece */
 } pieces;
 
@@ -247,6 +248,7 @@ static hd_status add_piece(co_fanout *fanout, pieces *list, const co_ask *ask) {
     }
     list->items[list->count++] = (co_piece){&ask->reply.results[0], ask->rows, ask->edge_rows};
     list->last_of[ask->group] = &ask->reply.results[0];
+    list->is_any_resumed |= ask->is_resumed;
     return HD_OK;
 }
 
@@ -363,6 +365,7 @@ static hd_status finish_step(co_fanout *fanout, const hd_step *step, uint32_t fr
                       .edge_count = step->kind == HD_STEP_MEASURE ? hd_edges_count(&step->edges) : 0,
                       .pieces = list->items,
                       .piece_count = list->count,
+                      .are_pieces_disjoint = !list->is_any_resumed,
                       .is_whole = outcome_out->is_complete};
     HD_TRY(co_merge_run(&merge, result_out));
     result_out->is_candidates_exact = !outcome_out->is_any_missing;

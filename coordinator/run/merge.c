@@ -36,16 +36,18 @@ static hd_status unite(const co_merge *merge, bool is_names, united *table) {
     for (uint32_t p = 0; p < merge->piece_count; p++) total += rows_of(&merge->pieces[p], is_names);
     HD_ALLOC(table->refs, merge->scratch, total);
     HD_ALLOC(table->place_of, merge->scratch, merge->piece_count);
+    bool is_distinct = !is_names && merge->are_pieces_disjoint; /* an event is its partition's, and a piece has each once */
     hd_map places;
     hd_map_init(&places, merge->scratch);
+    if (!is_distinct) HD_TRY(hd_map_reserve(&places, total));
     for (uint32_t p = 0; p < merge->piece_count; p++) {
         const co_piece *piece = &merge->pieces[p];
         uint32_t count = rows_of(piece, is_names);
         HD_ALLOC(table->place_of[p], merge->scratch, count);
         for (uint32_t row = 0; row < count; row++) {
-            uint32_t place;
-            bool is_new;
-            HD_TRY(hd_map_put(&places, key_of(piece, is_names, row), table->count, &place, &is_new));
+            uint32_t place = table->count;
+            bool is_new = true;
+            if (!is_distinct) HD_TRY(hd_map_put(&places, key_of(piece, is_names, row), table->count, &place, &is_new));
             table->place_of[p][row] = place;
             if (is_new) table->refs[table->count++] = (row_ref){p, row};
         }

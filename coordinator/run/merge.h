@@ -19,7 +19,8 @@ typedef struct co_merge {
     uint32_t frontier_count, edge_count; /* nodes of the step's frontier; MEASURE: its edges */
     const co_piece *pieces;
     uint32_t piece_count;
-    bool is_whole; /* every partition that had to be asked answered completely: the thread order of NEXT is known */
+    bool are_pieces_disjoint; /* no partition stands behind two pieces: they have no event in common */
+    bool is_whole;            /* every partition that had to be asked answered completely: the thread order of NEXT is known */
 } co_merge;
 
 /* The merged result without verdicts, and without is_candidates_exact, which only verdicts can tell. Where one piece is all there

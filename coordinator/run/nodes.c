@@ -72,6 +72,7 @@ void co_nodes_learn_event(co_nodes *nodes, uint32_t handle, const hd_event_batch
 hd_status co_nodes_learn_events(co_nodes *nodes, const hd_event_batch *batch, uint32_t facets, uint32_t **handles_out) {
     uint32_t *handles;
     HD_ALLOC(handles, nodes->arena, batch->count);
+    HD_TRY(hd_map_reserve(&nodes->event_by_id, batch->count));
     for (uint32_t i = 0; i < batch->count; i++) {
         HD_TRY(co_nodes_intern_event(nodes, batch->ids[i], &handles[i]));
         if (facets & ~nodes->events[handles[i]].known) co_nodes_learn_event(nodes, handles[i], batch, i, facets);

@@ -378,6 +378,12 @@ static void run_map_model(hd_arena *arena) {
         assert_int_equal(hd_map_get(&map, hd_str_of(keys[i])), model[i]);
         assert_int_equal(hd_map64_get(&map64, key64), model64[i]);
         if (test_random_below(&random, 2) == 0) continue;
+        if (test_random_below(&random, 50) == 0) { /* room for that many is room for that many */
+            uint32_t more = test_random_below(&random, 300);
+            assert_int_equal(hd_map_reserve(&map, more), HD_OK);
+            assert_int_equal(hd_map64_reserve(&map64, more), HD_OK);
+            assert_true((map.count + more) * 10 <= map.capacity * 7 && (map64.count + more) * 10 <= map64.capacity * 7);
+        }
         assert_int_equal(hd_map_put(&map, hd_str_of(keys[i]), step, &value, &is_new), HD_OK);
         assert_int_equal(hd_map64_put(&map64, key64, step, &value64, &is_new64), HD_OK);
         assert_int_equal(is_new, model[i] == HD_MAP_NONE);
