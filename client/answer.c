@@ -230,13 +230,16 @@ void cl_answer_add_cut(hd_buf *out, const json_t *record) {
 static void add_names(hd_buf *out, const char *before, const json_t *names) {
     size_t i;
     json_t *name;
+    hd_buf list = {0};
     if (json_array_size(names) == 0) return;
-    hd_buf_add_str(out, hd_str_of(before));
     json_array_foreach((json_t *)(uintptr_t)names, i, name) {
-        if (i > 0) hd_buf_add_str(out, HD_STR(", "));
-        cl_answer_add_value(out, name);
+        if (i > 0) hd_buf_add_str(&list, HD_STR(", "));
+        cl_answer_add_value(&list, name);
     }
+    hd_buf_add_str(out, hd_str_of(before));
+    cl_add_line(out, hd_buf_get(&list)); /* as they were given, and so with whatever controls they hold */
     hd_buf_add_char(out, '\n');
+    hd_buf_fini(&list);
 }
 
 static void add_start(hd_buf *out, const json_t *start) {

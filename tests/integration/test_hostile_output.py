@@ -40,6 +40,13 @@ def test_a_closed_input_cannot_be_imported(shell):
     assert done.returncode == 1 and "descriptor" in done.stderr, done
 
 
+def test_no_control_character_of_others_reaches_the_terminal(shell, org):
+    org.ok("save_memory", {"event_id": "e", "summary": "a\x1b]0;title\x07b\u009b31mc\rd\ne", "replace": True})
+    for query in ("START a = events(k: 5) RETURN a, a.summary", "START a = events(entity: $n, k: 5) RETURN a.summary"):
+        done = shell("query '%s' -p \"n=$(printf 'x\\033[31my\\rz')\"" % query, "")
+        assert done.returncode == 0 and not {c for c in done.stdout if c != "\n" and (c < " " or "\x7f" <= c <= "\x9f")}, repr(done.stdout)
+
+
 def test_logs_never_go_into_a_file_of_ours(tmp_path):
     """A server whose standard error is closed must not take that number for a file or a socket, and then log into it."""
     data = tmp_path / "data"
