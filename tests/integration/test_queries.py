@@ -1,0 +1,230 @@
+"""Cases of the language that a random query comes to too seldom."""
+import json
+
+import pytest
+
+from support import oracle
+from support.graph import Graph
+from support.differ import check_complete
+
+
+def save(client, *memories):
+    for at in range(0, len(memories), 500):
+        results = client.ok("save_memories", {"memories": list(memories[at : at + 500])})["results"]
+        assert {result["status"] for result in results} == {"ok"}, results
+
+
+def rows(client, query, **params):
+    answer = client.query(query, params)
+    assert answer["partial"] is False
+    return answer["rows"]
+
+
+@pytest.fixture(params=[1, 4])
+def graph(request, new_org):
+    """An org of one or of four partitions."""
+    return new_org(embedding="none", dimension=2, partitions=request.param)
+
+
+def test_distinct_values_of_many_events(graph):
+    save(graph, *({"event_id": "e%d" % n, "summary": "x", "thread": "thread %02d" % (n % 72)} for n in range(72 * 30)))
+    answer = graph.query("START a = events(k: 200) RETURN DISTINCT a.thread ORDER BY a.thread LIMIT 100")
+    assert [row[0] for row in answer["rows"]] == ["thread %02d" % n for n in range(72)]
+    assert not answer["notes"]
+
+
+def test_more_than_twenty_names_that_fold_together(graph):
+    names = ["".join(letter.upper() if bits >> i & 1 else letter for i, letter in enumerate("abcde")) for bits in range(32)]
+    save(graph, *({"event_id": "e%d-%d" % (n, copy), "summary": "x", "entities": [{"name": name}]} for n, name in enumerate(names[1:]) for copy in range(n % 3 + 1)))
+    answer = graph.query("START a = events(entity: 'abcde', k: 200) MATCH (a)-[:PARTICIPATED_IN]-(e) RETURN DISTINCT e.name, e.id, e.event_count LIMIT 200")
+    by_rank = sorted(((n % 3 + 1, name) for n, name in enumerate(names[1:])), reverse=True)
+    counts = sorted((row[2] for row in answer["rows"]), reverse=True)
+    assert counts == [count for count, _ in by_rank][:20] and answer["start"]["entities_truncated"] is True
+    assert rows(graph, "START a = events(entity: 'ABCDE', k: 200) RETURN count(*)") == [[len(names[1:]) and (30 % 3 + 1)]], "an exact match does not fold"
+
+
+def test_collect_keeps_a_hundred_and_says_so(graph):
+    save(graph, *({"event_id": "e%03d" % n, "summary": "x", "timestamp": "2025-01-01", "order_index": n % 150} for n in range(180)))
+    answer = graph.query("START a = events(k: 200) RETURN collect(a.order_index), count(DISTINCT a.order_index), sum(a.order_index), avg(a.order_index)")
+    expected = [n % 150 for n in range(180)]
+    assert answer["rows"] == [[expected[:100], 150, sum(expected), sum(expected) / 180]]
+    assert len(answer["notes"]) == 1 and "collect" in answer["notes"][0]
+    assert graph.query("START a = events(k: 100) RETURN collect(a.order_index)")["notes"] == []
+
+
+def test_the_default_limit_says_what_it_cut(graph):
+    save(graph, *({"event_id": "e%02d" % n, "summary": "x", "timestamp": "2025-01-01"} for n in range(21)))
+    assert graph.query("START a = events(k: 21) RETURN a")["notes"] == [oracle.DEFAULT_LIMIT_NOTE]
+    assert graph.query("START a = events(k: 20) RETURN a")["notes"] == []
+    assert graph.query("START a = events(k: 21) RETURN a LIMIT 20")["notes"] == []
+    for limit, count in (("21", 21), ("200", 21), ("1", 1), ("$n", 7)):
+        answer = graph.query("START a = events(k: 21) RETURN a.id LIMIT " + limit, {"n": 7} if limit == "$n" else {})
+        assert [row[0] for row in answer["rows"]] == ["e%02d" % n for n in range(count)] and answer["partial"] is False
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "1.5", "'5'", "201", "2147483648", "9223372036854775808", "null", "true", "[1]", "1 2", ""])
+def test_limits_that_are_none(org, limit):
+    refusal = org.refused("query_memory_graph", {"query": "START a = events(k: 1) RETURN a LIMIT " + limit}, 400, "rejected")
+    assert refusal["blocked_by"] in ("syntax", "grammar") and refusal["line"] == 1
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1.5, "5", 201, 2**31, 2**62, None, True, [1], {}])
+def test_limit_parameters_that_are_none(org, limit):
+    refusal = org.refused("query_memory_graph", {"query": "START a = events(k: 1) RETURN a LIMIT $n", "params": {"n": limit}}, 400, "rejected")
+    assert refusal["blocked_by"] == "params"
+
+
+@pytest.mark.parametrize("k, taken", [(1, 1), (20, 20), (21, 20), (2**40, 20)])
+def test_k_of_a_search_is_clamped(graph, k, taken):
+    save(graph, *({"event_id": "e%d" % n, "summary": "x", "vector": [1, n]} for n in range(30)))
+    for query in ("START a = events(vector: [1, 2], k: %d) RETURN a LIMIT 200" % k, "START a = events(vector: [1, 2], since: '2000-01-01', k: $k) RETURN a LIMIT 200"):
+        answer = graph.query(query, {"k": k} if "$k" in query else {})
+        assert (len(answer["rows"]), answer["start"]["k"], len(answer["notes"])) == (taken, taken, int(k > 20))
+    for wrong in (0, -1):
+        reply = graph.tool("query_memory_graph", {"query": "START a = events(vector: [1, 2], k: %d) RETURN a" % wrong})
+        assert reply.status == 400
+
+
+def test_an_empty_org(graph):
+    for start, kind in (("k: 5", "newest"), ("vector: [1, 0]", "vector"), ("ids: ['x']", "ids"), ("ids: []", "ids"), ("entity: 'x'", "entity"), ("tag: 't'", "tag"), ("vector: [1, 0], tag: 't'", "scoped")):
+        answer = graph.query("START a = events(%s) MATCH (a)-[s:SHARES]-(b)-[f:FAR]-(a) RETURN a, b, count(*)" % start)
+        assert answer["rows"] == [] and answer["start"]["kind"] == kind and answer["partial"] is False
+    assert rows(graph, "START a = events(k: 5) RETURN count(*), collect(a), min(a.timestamp)") == [[0, [], None]]
+
+
+def test_a_ring_of_three(graph):
+    save(graph, *({"event_id": id_, "summary": id_} for id_ in "abc"))
+    for id_, prev in (("a", "c"), ("b", "a"), ("c", "b")):
+        save(graph, {"event_id": id_, "summary": id_, "prev_event_id": prev, "replace": True})
+    assert rows(graph, "START a = events(ids: ['a']) MATCH (a)-[n:NEXT*]->(b) RETURN b.id, n.hops ORDER BY n.hops") == [["b", 1], ["c", 2]]
+    assert rows(graph, "START a = events(ids: ['a']) MATCH (a)-[:NEXT]->(b)-[:NEXT]->(c)-[:NEXT]->(d) RETURN d.id") == [["a"]]
+    assert rows(graph, "START a = events(ids: ['a']) MATCH (a)-[:NEXT*1..3]->(a) RETURN a") == []
+    assert rows(graph, "START a = events(ids: ['a']) MATCH (a)-[n:NEXT*3]->(b) RETURN b") == []
+
+
+def test_a_diamond(graph):
+    save(graph, *({"event_id": id_, "summary": id_, "prev_event_id": prev} for id_, prev in (("a", None), ("c", "a"), ("b", "a"), ("d", "b"))))
+    save(graph, {"event_id": "t1", "summary": "t1", "thread": "t", "order_index": 1, "prev_event_id": "c"}, {"event_id": "t2", "summary": "t2", "thread": "t", "order_index": 2, "prev_event_id": "b"})
+    found = rows(graph, "START a = events(ids: ['a']) MATCH (a)-[n:NEXT*1..3]->(x) RETURN x.id, n.hops, n.source ORDER BY n.hops, x.id")
+    assert found == [["b", 1, "explicit"], ["c", 1, "explicit"], ["d", 2, "explicit"], ["t1", 2, "explicit"], ["t2", 2, "explicit"]]
+
+
+@pytest.mark.parametrize("star", ["*0..1", "*3..1", "*1..4", "*4", "*0", "*5..", "*..0"])
+def test_lengths_out_of_range(org, star):
+    refusal = org.refused("query_memory_graph", {"query": "START a = events(k: 1) MATCH (a)-[:NEXT%s]->(b) RETURN b" % star}, 400, "rejected")
+    assert refusal["blocked_by"] == "grammar"
+
+
+@pytest.mark.parametrize("written", ["2025-03-01T12:00:00Z", "2025-03-01T21:00:00+09:00", "2025-03-01T12:00:00.000000Z", "2025-03-01T12:00", "2025-03-01 12:00:00", "2025-03-01T11:59:00-00:01"])
+def test_the_same_instant_however_written(graph, written):
+    save(graph, {"event_id": "e", "summary": "x", "timestamp": "2025-03-01T12:00:00Z"}, {"event_id": "later", "summary": "x", "timestamp": "2025-03-01T12:00:00.000001Z"})
+    assert rows(graph, "START a = events(k: 5) WHERE a.timestamp = $t RETURN a.id", t=written) == [["e"]]
+    assert rows(graph, "START a = events(k: 5) WHERE a.timestamp > $t RETURN a.id, a.timestamp", t=written) == [["later", "2025-03-01T12:00:00.000001Z"]]
+    assert rows(graph, "START a = events(until: $t) RETURN a", t=written) == [] and len(rows(graph, "START a = events(since: $t) RETURN a", t=written)) == 2
+
+
+@pytest.mark.parametrize(
+    "piece, names",
+    [
+        ("strasse", ["Straße"]), ("STRASSE", ["Straße"]), ("ａｂ", ["ＡＢＣ", "abc"]), ("b", None), ("김", ["김민서"]), ("ᄀ", []), ("東", ["東京"]), ("zoe", []), ("ZOË", ["Zoë"]),
+        ("Zoe\u0308", ["Zoë"]), ("db\u00adpri", ["dbprimary"]), ("\u00ad\u00ad", None), ("i\u0307s", ["İstanbul"]), ("is", []), ("京", ["東京"]), ("BC", ["ＡＢＣ", "abc"]),
+    ],
+)  # fmt: skip
+def test_contains(graph, piece, names):
+    """None: too short to be asked, or nothing is left of it."""
+    save(graph, {"event_id": "e", "summary": "x", "entities": [{"name": name} for name in ("Straße", "ＡＢＣ", "abc", "김민서", "東京", "Zoe\u0308", "dbprimary", "İstanbul")]})
+    arguments = {"query": "START a = events(k: 1) MATCH (a)-[:PARTICIPATED_IN]-(e) WHERE e.name CONTAINS $p RETURN e.name ORDER BY e.name", "params": {"p": piece}}
+    if piece == "b":
+        assert graph.refused("query_memory_graph", arguments, 400, "rejected")["blocked_by"] == "params"
+    elif names is None:
+        assert graph.tool("query_memory_graph", arguments).status in (200, 400)
+    else:
+        assert [row[0] for row in graph.ok("query_memory_graph", arguments)["rows"]] == sorted(names)
+
+
+def test_an_event_that_carries_a_tag_in_both_kinds(graph):
+    save(graph, {"event_id": "e", "summary": "x", "tags": ["t", {"name": "t", "kind": "refers"}]})
+    assert rows(graph, "START a = events(tag: 't') MATCH (a)-[m:MEMBER_OF]->(t) RETURN m.kind, t.event_count ORDER BY m.kind") == [["contains", 1], ["refers", 1]]
+    assert rows(graph, "START a = events(tag: 't') RETURN count(*)") == [[1]]
+
+
+def test_a_type_is_that_of_the_earliest_event_that_gives_one(graph):
+    save(graph,
+         {"event_id": "c", "summary": "x", "timestamp": "2025-01-03", "entities": [{"name": "Ann", "type": "late"}]},
+         {"event_id": "b", "summary": "x", "timestamp": "2025-01-02", "entities": [{"name": "Ann", "type": "middle"}]},
+         {"event_id": "a", "summary": "x", "timestamp": "2025-01-01", "entities": [{"name": "Ann"}]})  # fmt: skip
+    query = "START a = events(entity: 'Ann', k: 1) MATCH (a)-[:PARTICIPATED_IN]-(e) RETURN e.type"
+    assert rows(graph, query) == [["middle"]]
+    graph.ok("delete_memory", {"event_id": "b"})
+    assert rows(graph, query) == [["late"]]
+    save(graph, {"event_id": "a", "summary": "x", "timestamp": "2025-01-01", "replace": True, "entities": [{"name": "Ann", "type": "early"}]})
+    assert rows(graph, query) == [["early"]]
+
+
+def test_equal_keys_come_in_the_same_order_every_time(new_org):
+    answers = set()
+    for partitions in (1, 2, 4):
+        client = new_org(embedding="none", dimension=2, partitions=partitions)
+        save(client, *({"event_id": "e%03d" % (n * 37 % 200), "summary": "x", "timestamp": "2025-01-01", "entities": [{"name": "all"}]} for n in range(200)))
+        for _ in range(5):
+            answers.add(json.dumps(client.query("START a = events(entity: 'all', k: 200) RETURN a.timestamp, a.id ORDER BY a.timestamp DESC LIMIT 200")["rows"]))
+    assert len(answers) == 1 and json.loads(answers.pop())[0][1] == "e000"
+
+
+@pytest.mark.parametrize("count", [499, 500, 501, 900])
+def test_the_flag_is_set_exactly_when_something_is_missing(graph, count):
+    save(graph, *({"event_id": "e%04d" % n, "summary": "x", "entities": [{"name": "hub"}] + ([{"name": "start"}] if n == 0 else [])} for n in range(count)))
+    walk = "START a = events(entity: 'start') MATCH (a)-[:PARTICIPATED_IN]-(e)-[:PARTICIPATED_IN]-(b) WHERE e.name = 'hub' RETURN "
+    full = graph.query(walk + "b.id LIMIT 200")
+    assert full["partial"] is False and graph.query(walk + "count(b)")["rows"] == [[count - 1]]
+    for items in ("b.id LIMIT 200", "count(b)"):
+        whole = graph.query(walk + items)
+        answer = graph.ok("query_memory_graph", {"query": walk + items, "budget": {"rows": 500}})
+        assert answer["partial"] is (answer["rows"] != whole["rows"]), answer["truncated"]
+        for cap in ("rows", "scanned", "frontier"):
+            used = graph.query(walk + items)["budget"]["used"][cap]
+            assert graph.ok("query_memory_graph", {"query": walk + items, "budget": {cap: used}})["partial"] is False
+            if cap == "scanned":
+                assert graph.ok("query_memory_graph", {"query": walk + items, "budget": {cap: used - 1}})["partial"] is True
+
+
+def test_bytes_cut_whole_rows_and_say_so(graph):
+    save(graph, *({"event_id": "e%02d" % n, "summary": "s" * 400, "timestamp": "2025-01-01"} for n in range(40)))
+    full = graph.query("START a = events(k: 40) RETURN a LIMIT 40")
+    for size in (1, 500, 3000, full["budget"]["used"]["bytes"] - 1, full["budget"]["used"]["bytes"]):
+        answer = graph.ok("query_memory_graph", {"query": "START a = events(k: 40) RETURN a LIMIT 40", "budget": {"bytes": size}})
+        assert answer["rows"] == full["rows"][: answer["row_count"]] and answer["budget"]["used"]["bytes"] <= size
+        assert answer["partial"] is (answer["row_count"] < 40) is (size < full["budget"]["used"]["bytes"])
+
+
+def test_explain_runs_nothing(graph):
+    save(graph, {"event_id": "e", "summary": "x", "entities": [{"name": "Ann"}]})
+    answer = graph.query("EXPLAIN START a = events(entity: $n) MATCH (a)-[s:SHARES]-(b) RETURN b", {"n": "Ann"})
+    assert answer["rows"] == [] and answer["plan"] and answer["budget"]["used"]["scanned"] == 0
+
+
+@pytest.mark.parametrize(
+    "construct, match",
+    [("SIMILAR", "(a)-[:SIMILAR {k: 3}]-(b)"), ("RESOLVED_BY", "(a)-[:RESOLVED_BY]->(b)"), ("CONNECTED", "(a)-[:PARTICIPATED_IN]-(e)-[:CONNECTED]-(b)"), ("SAME_AS", "(a)-[:PARTICIPATED_IN]-(e)-[:SAME_AS]-(b)"),
+     ("SHARES", "(a)-[:SHARES*1..2]-(b)")],
+)  # fmt: skip
+def test_what_comes_later_is_refused_by_name(org, construct, match):
+    refusal = org.refused("query_memory_graph", {"query": "START a = events(k: 1) MATCH %s RETURN b" % match}, 400, "rejected")
+    assert refusal["blocked_by"] == "grammar" and construct in refusal["detail"] and "not available yet" in refusal["detail"]
+
+
+def test_a_parameter_that_is_not_used_gives_a_note(org):
+    answer = org.query("START a = events(k: 1) RETURN a", {"spare": 1})
+    assert len(answer["notes"]) == 1 and "spare" in answer["notes"][0]
+
+
+def test_a_named_relation_without_properties(graph):
+    """PARTICIPATED_IN has none: it comes back empty, and DISTINCT takes all of them for the same."""
+    save(graph, {"event_id": "e", "summary": "x", "timestamp": "2025-01-01", "entities": [{"name": "Ann"}, {"name": "Bo"}]})
+    model = Graph()
+    model.save({"event_id": "e", "summary": "x", "timestamp": "2025-01-01", "entities": [{"name": "Ann"}, {"name": "Bo"}]})
+    answer = graph.query("START a = events(k: 1) MATCH (a)-[p:PARTICIPATED_IN]-(e) RETURN DISTINCT p")
+    assert answer["rows"] == [[{}]]
+    query = {"start": {"var": "a", "args": [["k", ["lit", 1]]]}, "match": [[{"nodes": [{"var": "a"}, {"var": "e"}], "rels": [{"var": "p", "name": "PARTICIPATED_IN", "arrow": "", "star": None, "props": []}]}]],
+             "where": None, "distinct": True, "items": [[["var", "p"], None]], "order": [], "limit": None, "params": {}}  # fmt: skip
+    check_complete(answer, oracle.Oracle(model).answer(query, ["p"]))
