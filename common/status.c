@@ -101,8 +101,12 @@ void hd_error_add_context(hd_error *error, const char *format, ...) {
     va_start(args, format);
     write_message(context, 0, format, args);
     va_end(args);
-    size_t size = strlen(error->message);
+    static const char before[] = " (while ";
+    size_t size = strlen(error->message), context_size = strlen(context);
     /* " (while …)" goes on whole or not at all, so that the bracket is always closed and the first message never suffers. */
-    if (size + strlen(context) + sizeof(" (while )") > HD_ERROR_MESSAGE_MAX) return;
-    snprintf(error->message + size, HD_ERROR_MESSAGE_MAX - size, " (while %s)", context);
+    if (size + context_size + sizeof(before) + 1 > HD_ERROR_MESSAGE_MAX) return;
+    char *at = error->message + size;
+    memcpy(at, before, sizeof(before) - 1);
+    memcpy(at + sizeof(before) - 1, context, context_size);
+    memcpy(at + sizeof(before) - 1 + context_size, ")", 2);
 }
