@@ -34,7 +34,7 @@ static hd_status add_plan_step(co_run *run, co_chain *chain, const co_plan_step 
 static hd_status build_chain(co_run *run, co_chain *chain) {
     int32_t last = -1;
     chain->link_count = chain->fetched_count = 0;
-    if (!co_fanout_can_chain(run->fanout)) return HD_OK;
+    if (run->is_chain_off || !co_fanout_can_chain(run->fanout)) return HD_OK;
     for (uint32_t i = 1; i < run->plan->step_count && run->plan->steps[i].rides_along; i++) {
         const co_plan_step *step = &run->plan->steps[i];
         HD_TRY(add_plan_step(run, chain, step, &last));
@@ -165,6 +165,7 @@ static void find_rows(co_chain *chain, uint32_t index, const uint32_t *start_han
 }
 
 hd_status co_chain_take(co_run *run, co_chain *chain, const uint32_t *start_handles, uint32_t start_count) {
+    run->has_chained |= chain->fetched_count > 0;
     for (uint32_t i = 0; i < chain->fetched_count; i++) {
         const co_link *link = &chain->links[i];
         co_fetched *fetched = &chain->fetched[i];

@@ -66,6 +66,8 @@ typedef struct co_run {
     hd_truncations truncations;
     co_notable notable;
     bool is_unknown_met; /* set by the expression environment: a value that was needed could not be had */
+    bool has_chained;    /* a chain brought something (chain.h) */
+    bool is_chain_off;   /* no chain is to be asked for */
 } co_run;
 
 /* Puts the plan step's number and relation on a wire step. */

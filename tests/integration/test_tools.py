@@ -296,3 +296,19 @@ def test_any_text_can_be_embedded(org, text):
 def test_without_an_embedding_text_is_refused_with_the_way_out(bare):
     refusal = bare.refused("query_memory_graph", {"query": "START a = events(text: 'x') RETURN a"}, 400, "rejected")
     assert refusal["blocked_by"] == "params" and "vector" in refusal["hint"]
+
+
+@pytest.mark.parametrize("partitions", [1, 4])
+def test_a_budget_that_is_enough_for_the_walk_as_written_is_enough(new_org, partitions):
+    bare = new_org(embedding="none", dimension=8, partitions=partitions)
+    ids = ["e%d" % i for i in range(6)]
+    for i, id_ in enumerate(ids):
+        bare.ok("save_memory", {"event_id": id_, "summary": id_, "entities": [{"name": "x"}], "vector": [1 + (i == j) for j in range(8)]})
+    walk = "START a = events(ids: $ids) MATCH (a)-[:SHARES]-(b), (a)-[f:FAR {max: 1}]-(b) RETURN a.id, b.id, f.cos LIMIT 200"
+    whole = bare.query(walk, {"ids": ids})
+    assert len(whole["rows"]) == 30 and not whole["partial"]
+    # 15 pairs, each in both directions: one cosine a pair is what the walk needs, whatever the plan measured with more to spend.
+    just = bare.query(walk, {"ids": ids}, budget={"measured": 15})
+    assert just["rows"] == whole["rows"] and not just["partial"] and just["budget"]["used"]["measured"] == 15
+    less = bare.query(walk, {"ids": ids}, budget={"measured": 14})
+    assert less["partial"] and less["truncated"][0]["cap"] == "measured" and len(less["rows"]) == 28
