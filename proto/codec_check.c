@@ -3,7 +3,7 @@
 #include "common/ids.h"
 #include "proto/codec.h"
 
-enum { FACETS_ALL = 1023, KINDS_ALL = HD_KIND_CONTAINS | HD_KIND_REFERS, FACETS_NAMES = HD_FACET_ENTITIES | HD_FACET_TAGS };
+enum { FACETS_ALL = 4095, KINDS_ALL = HD_KIND_CONTAINS | HD_KIND_REFERS, FACETS_NAMES = HD_FACET_ENTITIES | HD_FACET_TAGS };
 
 /* ---- requests ---- */
 
@@ -52,7 +52,7 @@ static bool are_targets_below(const uint32_t *targets, uint32_t count, uint32_t 
 }
 
 static bool are_sizes_sound(const hd_event_batch *batch) {
-    if (batch->count > 0 && batch->ids == NULL) return false;
+    if (batch->count > 0 && batch->ids == NULL && batch->locals == NULL) return false;
     return batch->vectors == NULL || (batch->dimension >= 1 && batch->dimension <= HD_DIMENSION_MAX);
 }
 
@@ -77,8 +77,8 @@ static bool is_frontier_sound(const hd_step *step) {
         if (events->vectors != NULL && events->dimension != step->dimension) return false;
         return are_targets_below(edges->to, edge_count, step->to_events.count);
     case HD_STEP_NEXT:
-        return events->count == 0 || (events->flags != NULL && events->timestamp_us != NULL && events->order_index != NULL &&
-                                      events->threads != NULL && events->previous != NULL);
+        return events->count == 0 || (events->ids != NULL && events->flags != NULL && events->timestamp_us != NULL &&
+                                      events->order_index != NULL && events->threads != NULL && events->previous != NULL);
     default: return true;
     }
 }
@@ -114,12 +114,22 @@ static bool is_step_sound(const hd_step *steps, uint32_t index) {
     return step->from_result == -1 ? is_frontier_sound(step) : is_source_sound(steps, index);
 }
 
+/* Sets of ordinals, a bit each. False: it was in the set. */
+static bool add_ordinal(uint64_t *set, uint32_t ordinal) {
+    uint64_t bit = UINT64_C(1) << ordinal % 64;
+    if (set[ordinal / 64] & bit) return false;
+    set[ordinal / 64] |= bit;
+    return true;
+}
+
 hd_status hd_codec_check_request(const hd_step_request *request) {
     uint32_t all = request->org_partitions;
     if (all < 1 || all > HD_PARTITIONS_MAX || (all & (all - 1)) != 0) return HD_WIRE;
     if (request->partition_count < 1 || request->partition_count > all) return HD_WIRE;
     if (request->is_whole_org && request->partition_count != all) return HD_WIRE;
+    uint64_t ordinals[HD_PARTITIONS_MAX / 64] = {0};
     for (uint32_t i = 0; i < request->partition_count; i++) {
+        if (request->partitions[i].ordinal >= all || !add_ordinal(ordinals, request->partitions[i].ordinal)) return HD_WIRE;
         for (uint32_t j = 0; j < i; j++) {
             if (request->partitions[i].id == request->partitions[j].id) return HD_WIRE;
         }
@@ -186,27 +196,48 @@ static bool is_resolve_sound(const hd_step *step, const hd_step_result *result) 
     return result->names.count == 0 || are_targets_below(result->fold_of, result->names.count, step->folded_count);
 }
 
+/* Every event is of a partition that was asked; only FACTS gives rows of events that do not exist. */
+static bool are_locals_sound(const hd_event_batch *batch, const uint64_t *ordinals, bool is_none_allowed) {
+    uint32_t bad = 0;
+    for (uint32_t i = 0; i < batch->count; i++) {
+        uint32_t ordinal = hd_local_ordinal(batch->locals[i]);
+        bool is_none = batch->locals[i] == HD_LOCAL_NONE;
+        bool is_asked = ordinal < HD_PARTITIONS_MAX && ordinals[ordinal / 64] >> ordinal % 64 & 1;
+        bad |= !(is_asked || (is_none && is_none_allowed));
+    }
+    return bad == 0;
+}
+
+/* The steps whose events come with their ids in any case. */
+static uint32_t ids_facet(const hd_step *step) {
+    bool is_by_id = step->kind == HD_STEP_FACTS && step->from_result < 0 && step->events.locals == NULL;
+    return step->kind == HD_STEP_START || step->kind == HD_STEP_NEXT || is_by_id ? HD_FACET_ID : 0;
+}
+
 /* The columns that were asked for are there; without them a reader would meet NULL. */
 static bool has_facets(const hd_event_batch *batch, uint32_t facets) {
     if (batch->count == 0) return true;
+    if ((facets & HD_FACET_ID_FEW) && batch->count <= HD_IDS_FEW) facets |= HD_FACET_ID;
     const struct {
         uint32_t facet;
         const void *column;
-    } columns[] = {{HD_FACET_TIME, batch->timestamp_us}, {HD_FACET_ORDER, batch->order_index}, {HD_FACET_THREAD, batch->threads},
-                   {HD_FACET_PREVIOUS, batch->previous}, {HD_FACET_SUMMARY, batch->summaries}, {HD_FACET_CONTENT, batch->contents},
-                   {HD_FACET_VECTOR, batch->vectors}};
-    if (batch->flags == NULL) return false;
+    } columns[] = {{HD_FACET_ID, batch->ids},           {HD_FACET_TIME, batch->timestamp_us}, {HD_FACET_ORDER, batch->order_index},
+                   {HD_FACET_THREAD, batch->threads},   {HD_FACET_PREVIOUS, batch->previous}, {HD_FACET_SUMMARY, batch->summaries},
+                   {HD_FACET_CONTENT, batch->contents}, {HD_FACET_VECTOR, batch->vectors}};
+    if (batch->flags == NULL || batch->locals == NULL) return false;
     for (size_t i = 0; i < HD_COUNT_OF(columns); i++) {
         if ((facets & columns[i].facet) && columns[i].column == NULL) return false;
     }
     return true;
 }
 
-static bool is_result_sound(const hd_step *step, const hd_step_result *results, uint32_t index) {
+static bool is_result_sound(const hd_step *step, const hd_step_result *results, uint32_t index, const uint64_t *ordinals) {
     const hd_step_result *result = &results[index];
     frontier from = frontier_of(step, results);
     if (result->number != step->number) return false;
-    if (!has_facets(&result->events, step->kind == HD_STEP_START ? step->start.facets : step->facets)) return false;
+    if (!has_facets(&result->events, (step->kind == HD_STEP_START ? step->start.facets : step->facets) | ids_facet(step)))
+        return false;
+    if (!are_locals_sound(&result->events, ordinals, step->kind == HD_STEP_FACTS)) return false;
     uint32_t edge_count = hd_edges_count(&result->edges);
     switch (step->kind) {
     case HD_STEP_START: return edge_count == 0 && is_start_result_sound(&step->start, result);
@@ -229,8 +260,10 @@ static bool is_result_sound(const hd_step *step, const hd_step_result *results, 
 
 hd_status hd_codec_check_reply(const hd_step_request *request, const hd_step_reply *reply) {
     if (reply->partition_count != request->partition_count || reply->result_count > request->step_count) return HD_WIRE;
+    uint64_t ordinals[HD_PARTITIONS_MAX / 64] = {0};
     for (uint32_t i = 0; i < request->partition_count; i++) {
         if (reply->partitions[i].id != request->partitions[i].id) return HD_WIRE;
+        (void)add_ordinal(ordinals, request->partitions[i].ordinal); /* below 256: the request was checked before it was sent */
     }
     for (uint32_t i = 0; i < reply->result_count; i++) {
         const hd_step_result *result = &reply->results[i];
@@ -238,7 +271,7 @@ hd_status hd_codec_check_reply(const hd_step_request *request, const hd_step_rep
         for (uint32_t p = 0; p < request->partition_count; p++) {
             if (result->verdicts[p].partition != request->partitions[p].id) return HD_WIRE;
         }
-        if (!is_result_sound(&request->steps[i], reply->results, i)) return HD_WIRE;
+        if (!is_result_sound(&request->steps[i], reply->results, i, ordinals)) return HD_WIRE;
     }
     return HD_OK;
 }

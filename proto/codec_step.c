@@ -12,6 +12,7 @@ static HdPb__EventBatch *put_events(hd_arena *scratch, const hd_event_batch *bat
     HdPb__EventBatch *message;
     HD_CODEC_NEW(message, scratch, event_batch);
     message->count = batch->count;
+    HD_CODEC_PUT_COLUMN(message, locals, batch->locals, batch->count);
     message->ids = hd_codec_put_strings(scratch, batch->ids, batch->count);
     message->flags = hd_codec_put_bytes(batch->flags, batch->count);
     HD_CODEC_PUT_COLUMN(message, timestamp_us, batch->timestamp_us, batch->count);
@@ -25,18 +26,36 @@ static HdPb__EventBatch *put_events(hd_arena *scratch, const hd_event_batch *bat
     return message;
 }
 
-/* Ids are in every batch; flags in every result. The vectors' dimension is the same for all, 1..4096. */
+/* An event that exists has a local, and one that does not has none. */
+static bool are_locals_sound(const hd_event_batch *batch, uint32_t count) {
+    uint32_t bad = 0;
+    for (uint32_t i = 0; i < count; i++) bad |= (batch->locals[i] != HD_LOCAL_NONE) ^ (batch->flags[i] & HD_EVENT_EXISTS);
+    return bad == 0;
+}
+
+static bool are_ids_there(const hd_event_batch *batch, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        if ((batch->flags[i] & HD_EVENT_EXISTS) && batch->ids[i].data == NULL) return false;
+    }
+    return true;
+}
+
+/* Locals and flags are in every result, locals or ids in every frontier. The vectors' dimension is the same for all, 1..4096. */
 static hd_status get_events(hd_arena *arena, const HdPb__EventBatch *message, bool is_result, hd_event_batch *batch) {
     *batch = (hd_event_batch){0};
     if (message == NULL) return HD_OK;
     uint32_t count = message->count;
     if (count == 0) return HD_WIRE;
-    HD_TRY(hd_codec_get_strings(arena, message->ids, count, HD_CODEC_EVENT_ID, &batch->ids));
+    hd_codec_rule id_rule = is_result ? HD_CODEC_EVENT_ID_OR_ABSENT : HD_CODEC_EVENT_ID;
+    HD_CODEC_GET_COLUMN(message, locals, count, batch->locals);
+    HD_TRY(hd_codec_get_strings(arena, message->ids, count, id_rule, &batch->ids));
     HD_TRY(hd_codec_get_bytes(&message->flags, count, 1, &batch->flags));
-    if (batch->ids == NULL || (is_result && batch->flags == NULL)) return HD_WIRE;
+    if (is_result ? batch->locals == NULL || batch->flags == NULL : batch->locals == NULL && batch->ids == NULL) return HD_WIRE;
     for (uint32_t i = 0; batch->flags != NULL && i < count; i++) {
         if (batch->flags[i] > (HD_EVENT_EXISTS | HD_EVENT_HAS_VECTOR | HD_EVENT_HAS_THREAD | HD_EVENT_HAS_ORDER)) return HD_WIRE;
     }
+    if (is_result && !are_locals_sound(batch, count)) return HD_WIRE;
+    if (is_result && batch->ids != NULL && !are_ids_there(batch, count)) return HD_WIRE;
     HD_CODEC_GET_COLUMN(message, timestamp_us, count, batch->timestamp_us);
     HD_CODEC_GET_COLUMN(message, order_index, count, batch->order_index);
     HD_TRY(hd_codec_get_strings(arena, message->threads, count, HD_CODEC_NAME_OR_ABSENT, &batch->threads));
@@ -157,11 +176,13 @@ static HdPb__PartitionRefs *put_refs(hd_arena *scratch, const hd_partition_ref *
     HdPb__PartitionRefs *message;
     HD_CODEC_NEW(message, scratch, partition_refs);
     uint64_t *columns = hd_arena_alloc(scratch, (size_t)count * 4 * sizeof(*columns));
+    uint32_t *ordinals = hd_arena_alloc(scratch, count * sizeof(*ordinals));
     hd_str *resumes = hd_arena_alloc(scratch, count * sizeof(*resumes));
-    HD_CHECK(columns != NULL && resumes != NULL);
+    HD_CHECK(columns != NULL && ordinals != NULL && resumes != NULL);
     bool has_resume = false;
     for (uint32_t i = 0; i < count; i++) {
         columns[i] = refs[i].id;
+        ordinals[i] = refs[i].ordinal;
         columns[count + i] = refs[i].epoch;
         columns[2 * (size_t)count + i] = refs[i].incarnation;
         columns[3 * (size_t)count + i] = refs[i].sequence;
@@ -172,6 +193,7 @@ static HdPb__PartitionRefs *put_refs(hd_arena *scratch, const hd_partition_ref *
     HD_CODEC_PUT_COLUMN(message, epochs, columns + count, count);
     HD_CODEC_PUT_COLUMN(message, incarnations, columns + 2 * (size_t)count, count);
     HD_CODEC_PUT_COLUMN(message, sequences, columns + 3 * (size_t)count, count);
+    HD_CODEC_PUT_COLUMN(message, ordinals, ordinals, count);
     if (has_resume) message->resumes = hd_codec_put_strings(scratch, resumes, count);
     return message;
 }
@@ -183,15 +205,18 @@ static hd_status get_refs(hd_arena *arena, const HdPb__PartitionRefs *message, h
     if (count == 0) return HD_OK;
     if (count > HD_PARTITIONS_MAX) return HD_WIRE;
     uint64_t *epochs, *incarnations, *sequences;
+    uint32_t *ordinals;
     hd_str *resumes;
     HD_CODEC_GET_FULL_COLUMN(message, epochs, count, epochs);
     HD_CODEC_GET_FULL_COLUMN(message, incarnations, count, incarnations);
     HD_CODEC_GET_FULL_COLUMN(message, sequences, count, sequences);
+    HD_CODEC_GET_FULL_COLUMN(message, ordinals, count, ordinals);
     HD_TRY(hd_codec_get_strings(arena, message->resumes, count, HD_CODEC_TOKEN_OR_ABSENT, &resumes));
     hd_partition_ref *refs;
     HD_ALLOC(refs, arena, count);
     for (size_t i = 0; i < count; i++) {
         refs[i] = (hd_partition_ref){.id = message->ids[i],
+                                     .ordinal = ordinals[i],
                                      .epoch = epochs[i],
                                      .incarnation = incarnations[i],
                                      .sequence = sequences[i],

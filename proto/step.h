@@ -22,6 +22,12 @@
  * examined; of several pieces the last one's is_candidates_exact holds. n_live and n_vectors are given each time. In a request where
  * any partition has a token, one without is taken to be finished already: it is not run and its verdict is COMPLETE. Lists of FACTS
  * of events (ENTITIES, TAGS) come whole or not at all; one that does not fit in what is left of `scanned` is not read and costs nothing.
+ * How an event is named. Its *local* is a number that every shard and the coordinator agree on: (ordinal of the partition in the org)
+ * << 32 | the version's number in the partition. It holds for one incarnation of the partition, so within one query; in one snapshot
+ * an event has exactly one. Every result carries locals; ids (text, and dear where tables are wide) only where they are always
+ * needed (START, NEXT, FACTS of events that were given by id) or asked for. A frontier of events is given by locals, or by ids
+ * where there are none; NEXT has ids in any case, since a place in a thread ends with one. A local of a partition that is not asked,
+ * or that the request knows no incarnation of, or of a version that is not seen, means an event that does not exist.
  * A result is checked against its request by hd_codec_check_reply; what that demands is the contract. */
 #ifndef HD_PROTO_STEP_H
 #define HD_PROTO_STEP_H
@@ -36,8 +42,9 @@ enum { HD_STEPS_MAX = 64, HD_DIMENSION_MAX = 4096, HD_START_K_MAX = 1000 }; /* o
 /* A flat batch of events. Columns that were not asked for are NULL. All memory: the arena of the owner of the batch. */
 typedef struct hd_event_batch {
     uint32_t count;
-    hd_str *ids;
-    uint8_t *flags;        /* HD_EVENT_*; always present in results, like the ids */
+    uint64_t *locals;      /* always present in results; HD_LOCAL_NONE where the event does not exist */
+    hd_str *ids;           /* results: where they always come, or HD_FACET_ID; absent string where not known */
+    uint8_t *flags;        /* HD_EVENT_*; always present in results; EXISTS alone where no other column was asked for */
     int64_t *timestamp_us; /* HD_FACET_TIME */
     int64_t *order_index;  /* HD_FACET_ORDER; valid where HD_EVENT_HAS_ORDER */
     hd_str *threads;       /* HD_FACET_THREAD; valid where HD_EVENT_HAS_THREAD */
@@ -51,6 +58,14 @@ typedef struct hd_event_batch {
 
 enum { HD_EVENT_EXISTS = 1, HD_EVENT_HAS_VECTOR = 2, HD_EVENT_HAS_THREAD = 4, HD_EVENT_HAS_ORDER = 8 };
 
+#define HD_LOCAL_NONE UINT64_MAX
+static inline uint64_t hd_local(uint32_t ordinal, uint32_t number) {
+    return (uint64_t)ordinal << 32 | number;
+}
+static inline uint32_t hd_local_ordinal(uint64_t local) {
+    return (uint32_t)(local >> 32);
+}
+
 enum {
     HD_FACET_TIME = 1,
     HD_FACET_ORDER = 2,
@@ -62,7 +77,10 @@ enum {
     HD_FACET_ENTITIES = 128, /* edges from the frontier to the `names` table (entities), in the order they were saved */
     HD_FACET_TAGS = 256,     /* edges from the frontier to the `names` table (tags), `kinds` one row per (event, tag, kind) */
     HD_FACET_TYPE = 512,     /* FACTS of entities: the type columns. Of events with ENTITIES: not allowed */
+    HD_FACET_ID = 1024,      /* of events */
+    HD_FACET_ID_FEW = 2048,  /* the same where the table has HD_IDS_FEW rows at the most: they cost less than asking once more */
 };
+enum { HD_IDS_FEW = 256 };
 
 /* Entities or tags. */
 typedef struct hd_name_batch {
@@ -139,7 +157,7 @@ typedef struct hd_step {
                               not cover the whole org */
     hd_name_batch names;      /* explicit frontier of entities or tags (ids alone); SHARES: the entities `edges` point to */
     hd_edges edges;           /* SHARES: event → entities. MEASURE: from end → `to_events` */
-    hd_event_batch to_events; /* MEASURE: ids of the `to` ends */
+    hd_event_batch to_events; /* MEASURE: the `to` ends */
 
     hd_start start;        /* START */
     uint32_t facets;       /* of the events (or names) that come back */
@@ -185,6 +203,7 @@ typedef struct hd_step_result {
 
 typedef struct hd_partition_ref {
     uint64_t id;
+    uint32_t ordinal; /* its place in the org, below org_partitions: what locals are made of */
     uint64_t epoch;
     uint64_t incarnation; /* of the loaded partition; 0: any, and tell me */
     uint64_t sequence;    /* 0: fix it now, and tell me */

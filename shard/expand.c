@@ -24,7 +24,7 @@ static hd_status add_tag_edges(sh_run *run, sh_work *work, uint32_t from, uint32
         if (event.tags[t].tag == tag) kinds = event.tags[t].kinds & wanted;
     if (kinds == 0) return HD_OK;
     uint32_t row;
-    HD_TRY(sh_work_row(run, work, sh_where(part, slot), &row));
+    HD_TRY(sh_work_row(run, work, sh_where(run, part, slot), &row));
     if (kinds & HD_KIND_CONTAINS) HD_TRY(sh_work_edge(run, work, from, row, HD_KIND_CONTAINS));
     if (kinds & HD_KIND_REFERS) HD_TRY(sh_work_edge(run, work, from, row, HD_KIND_REFERS));
     return HD_OK;
@@ -62,7 +62,7 @@ static hd_status visit_postings(sh_run *run, sh_work *work, uint32_t part) {
                 continue;
             }
             uint32_t row;
-            HD_TRY(sh_work_row(run, work, sh_where(part, slot), &row));
+            HD_TRY(sh_work_row(run, work, sh_where(run, part, slot), &row));
             HD_TRY(sh_work_edge(run, work, i, row, 0));
         }
     }
@@ -161,7 +161,7 @@ static hd_status judge_candidate(sh_run *run, sh_work *work, uint32_t part, uint
     }
     if (shared < work->step->shares_min) return HD_OK;
     uint32_t row;
-    HD_TRY(sh_work_row(run, work, sh_where(part, slot), &row));
+    HD_TRY(sh_work_row(run, work, sh_where(run, part, slot), &row));
     HD_TRY(sh_work_edge(run, work, i, row, 0));
     work->edges[work->edge_count - 1].via = via;
     work->edges[work->edge_count - 1].via_count = shared;
@@ -235,7 +235,7 @@ static sh_place place_of(const sh_event *event) {
 
 static void read_from_view(const sh_run *run, uint64_t where, next_from *from) {
     if (where == SH_NOWHERE) return;
-    const sh_view *view = &run->parts[sh_where_part(where)].view;
+    const sh_view *view = &run->parts[sh_where_part(run, where)].view;
     sh_event event;
     sh_view_get_event(view, sh_where_slot(where), &event);
     from->is_known = true;
@@ -263,13 +263,14 @@ static hd_status open_next(sh_run *run, sh_work *work) {
     work->state = state;
     const hd_event_batch *batch = frontier->batch;
     bool has_columns = batch && batch->flags && batch->order_index && batch->timestamp_us && batch->previous && batch->threads;
-    if (!frontier->where && !has_columns && frontier->count > 0) return HD_WIRE;
+    bool is_explicit = work->step->from_result < 0; /* then its columns tell its places, since its owner may be elsewhere */
+    if (is_explicit && !(has_columns && frontier->ids) && frontier->count > 0) return HD_WIRE;
     for (uint32_t i = 0; i < frontier->count; i++) {
         state->from[i].neighbour = SH_NOWHERE;
-        if (frontier->where)
-            read_from_view(run, frontier->where[i], &state->from[i]);
-        else
+        if (is_explicit)
             read_from_batch(batch, i, &state->from[i]);
+        else
+            read_from_view(run, frontier->where[i], &state->from[i]);
     }
     return HD_OK;
 }
@@ -300,7 +301,7 @@ static bool find_neighbour(sh_run *run, bool is_backward, uint32_t part, next_fr
     int order = from->neighbour == SH_NOWHERE ? -1 : sh_place_compare(&place, &from->neighbour_place);
     if (from->neighbour != SH_NOWHERE && is_backward) order = -order;
     if (order >= 0) return true;
-    from->neighbour = sh_where(part, slot);
+    from->neighbour = sh_where(run, part, slot);
     from->neighbour_place = place;
     return true;
 }
@@ -315,7 +316,7 @@ static hd_status add_explicits(sh_run *run, sh_work *work, uint32_t part, uint32
         sh_slot slot = from->previous.data ? sh_view_find_event(view, from->previous) : (sh_slot)SH_NONE;
         if (slot != SH_NONE && *offset == 0) {
             if (!sh_run_take_scanned(run)) return HD_OK;
-            HD_TRY(add_explicit(run, state, i, sh_where(part, slot)));
+            HD_TRY(add_explicit(run, state, i, sh_where(run, part, slot)));
         }
         *is_done_out = true;
         return HD_OK;
@@ -324,7 +325,7 @@ static hd_status add_explicits(sh_run *run, sh_work *work, uint32_t part, uint32
     for (; *offset < followers.count; ++*offset) {
         if (!sh_run_take_scanned(run)) return HD_OK;
         sh_slot slot = followers.slots[*offset];
-        if (sh_view_is_visible(view, slot)) HD_TRY(add_explicit(run, state, i, sh_where(part, slot)));
+        if (sh_view_is_visible(view, slot)) HD_TRY(add_explicit(run, state, i, sh_where(run, part, slot)));
     }
     *is_done_out = true;
     return HD_OK;
@@ -373,7 +374,7 @@ static hd_status close_next(sh_run *run, sh_work *work) {
         HD_TRY(sh_work_row(run, work, state->wheres[edge->to], &row));
         HD_TRY(sh_work_edge(run, work, edge->from, row, HD_SOURCE_EXPLICIT));
     }
-    HD_TRY(sh_work_put_events(run, work, work->step->facets | HD_FACET_TIME | HD_FACET_ORDER, false));
+    HD_TRY(sh_work_put_events(run, work, work->step->facets | HD_FACET_ID | HD_FACET_TIME | HD_FACET_ORDER, false));
     return sh_work_put_edges(run, work, work->frontier.count, true, false);
 }
 

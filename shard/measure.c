@@ -52,6 +52,7 @@ static void find_from(sh_run *run, const sh_frontier *frontier, uint32_t dimensi
 /* Where explicit `to` ends are: each in one partition of the request, or in none. */
 static hd_status find_to_ends(sh_run *run, const hd_event_batch *ends, const uint64_t **where_out) {
     uint64_t *where;
+    if (ends->locals) return sh_run_check_locals(run, ends->locals, ends->count, where_out);
     HD_ALLOC(where, run->arena, ends->count);
     for (uint32_t t = 0; t < ends->count; t++) {
         where[t] = SH_NOWHERE;
@@ -59,7 +60,7 @@ static hd_status find_to_ends(sh_run *run, const hd_event_batch *ends, const uin
         for (uint32_t p = 0; p < run->part_count && where[t] == SH_NOWHERE; p++) {
             if (run->parts[p].code != HD_OK) continue;
             sh_slot slot = sh_view_find_event(&run->parts[p].view, ends->ids[t]);
-            if (slot != SH_NONE) where[t] = sh_where(p, slot);
+            if (slot != SH_NONE) where[t] = sh_where(run, p, slot);
         }
     }
     *where_out = where;
@@ -106,7 +107,7 @@ static bool measure_one(sh_run *run, sh_work *work, uint32_t part, uint32_t i, u
     hd_edges *edges = &work->result->edges;
     for (uint32_t e = *end_out = begin; e < edges->offsets[i + 1]; *end_out = ++e) {
         uint64_t where = state->to[edges->to[e]];
-        if (where == SH_NOWHERE || sh_where_part(where) != part) continue;
+        if (where == SH_NOWHERE || sh_where_part(run, where) != part) continue;
         uint32_t row = from->state == VECTOR_THERE ? row_of(view, sh_where_slot(where)) : (uint32_t)SH_NONE;
         if (row == SH_NONE ? !sh_run_go_on(run, 1) : !sh_run_take_measured(run)) return false;
         if (row != SH_NONE) edges->cos[e] = cosine(view, part, from, row);

@@ -62,7 +62,7 @@ static hd_status visit_events(sh_run *run, sh_work *work, uint32_t part) {
         sh_view_get_event(view, slot, &event);
         uint32_t count = count_edges(work->step, &event);
         if (count > 0 && !sh_run_take_list(run, count)) return sh_run_cut(run, part, &(sh_token){{at}});
-        work->where[i] = sh_where(part, slot);
+        work->where[i] = sh_where(run, part, slot);
         HD_TRY(add_edges(run, work, part, i, &event));
     }
     return HD_OK;
@@ -116,7 +116,8 @@ static hd_status close_facts(sh_run *run, sh_work *work) {
     const hd_step *step = work->step;
     if (!is_of_events(work)) return HD_OK;
     bool is_tag = step->facets & HD_FACET_TAGS;
-    HD_TRY(sh_work_put_events(run, work, step->facets, true));
+    bool is_by_id = step->from_result < 0 && !step->events.locals;
+    HD_TRY(sh_work_put_events(run, work, step->facets | (is_by_id ? HD_FACET_ID : 0), true));
     if (!(step->facets & (HD_FACET_ENTITIES | HD_FACET_TAGS))) return HD_OK;
     count_names(run, work, is_tag);
     HD_TRY(sh_work_put_names(run, work));

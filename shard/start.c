@@ -90,11 +90,12 @@ static bool offer_hit(start_state *state, uint32_t k, const best_hit *hit) {
     return true;
 }
 
-static best_hit hit_of(const sh_view *view, uint32_t part, sh_slot slot, double score) {
+static best_hit hit_of(const sh_run *run, uint32_t part, sh_slot slot, double score) {
+    const sh_view *view = &run->parts[part].view;
     return (best_hit){.score = score,
                       .timestamp_us = sh_view_timestamp(view, slot),
                       .id = sh_view_event_id(view, slot),
-                      .where = sh_where(part, slot)};
+                      .where = sh_where(run, part, slot)};
 }
 
 /* -- groups ----------------------------------------------------------------------------------------------------------------------- */
@@ -258,7 +259,7 @@ static hd_status visit_newest(sh_run *run, sh_work *work, uint32_t part) {
         if (outcome == SCOPE_CUT) return sh_run_cut(run, part, &(sh_token){{scope.list, scope.offset, found}});
         if (outcome == SCOPE_END) return HD_OK;
         state->in_scope++;
-        best_hit hit = hit_of(view, part, slot, 0);
+        best_hit hit = hit_of(run, part, slot, 0);
         (void)offer_hit(state, start->k, &hit);
     }
     return HD_OK;
@@ -316,7 +317,7 @@ static hd_status search_rows(sh_run *run, sh_work *work, uint32_t part, const ui
     sh_vector_index_search(sh_view_vectors(view), &search, &result);
     run->measured += result.measured;
     for (uint32_t h = 0; h < result.hit_count; h++) {
-        best_hit hit = hit_of(view, part, result.hits[h].slot, result.hits[h].score);
+        best_hit hit = hit_of(run, part, result.hits[h].slot, result.hits[h].score);
         (void)offer_hit(state, start->k, &hit);
     }
     work->result->is_approximate |= result.is_approximate;
@@ -452,7 +453,7 @@ static hd_status close_start(sh_run *run, sh_work *work) {
             in_scope += result->verdicts[p].n_vectors;
     }
     result->has_more = in_scope > start->k;
-    return sh_work_put_events(run, work, start->facets | work->step->facets | HD_FACET_TIME, false);
+    return sh_work_put_events(run, work, start->facets | work->step->facets | HD_FACET_ID | HD_FACET_TIME, false);
 }
 
 const sh_step_ops sh_start_ops = {.open = open_start, .visit = visit_start, .close = close_start};

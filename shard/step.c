@@ -79,7 +79,7 @@ void sh_run_fail(sh_run *run, uint32_t part, hd_status code) {
 
 /* -- one step ------------------------------------------------------------------------------------------------------------------- */
 /* Resolves the frontier. HD_WIRE: an earlier step of the wrong kind, or a later one. */
-static hd_status take_frontier(const sh_run *run, uint32_t index, sh_work *work) {
+static hd_status take_frontier(sh_run *run, uint32_t index, sh_work *work) {
     const hd_step *step = work->step;
     sh_frontier *frontier = &work->frontier;
     frontier->label = step->frontier_label;
@@ -95,7 +95,8 @@ static hd_status take_frontier(const sh_run *run, uint32_t index, sh_work *work)
         frontier->edges = &step->edges;
         frontier->ids = step->events.ids;
         frontier->count = frontier->label == HD_LABEL_EVENT ? step->events.count : step->names.count;
-        return HD_OK;
+        if (frontier->label != HD_LABEL_EVENT || !step->events.locals) return HD_OK;
+        return sh_run_check_locals(run, step->events.locals, frontier->count, &frontier->where);
     }
     if ((uint32_t)step->from_result >= index) return HD_WIRE;
     const sh_work *source = &run->works[step->from_result];
@@ -205,6 +206,7 @@ static hd_status open_parts(sh_run *run, const sh_source *sources, hd_step_reply
     const hd_step_request *request = run->request;
     HD_ALLOC(run->parts, run->arena, request->partition_count);
     HD_ALLOC(reply->partitions, run->arena, request->partition_count);
+    memset(run->part_of, 0xff, sizeof(run->part_of));
     reply->partition_count = request->partition_count;
     bool is_any_token = false;
     for (uint32_t p = 0; p < request->partition_count; p++) is_any_token |= request->partitions[p].resume.data != NULL;
@@ -213,12 +215,17 @@ static hd_status open_parts(sh_run *run, const sh_source *sources, hd_step_reply
         const hd_partition_ref *asked = &request->partitions[p];
         sh_part *part = &run->parts[p];
         run->part_count = p + 1;
+        if (asked->ordinal >= HD_PARTITIONS_MAX || run->part_of[asked->ordinal] != SH_NO_PART) return HD_WIRE;
+        run->part_of[asked->ordinal] = (uint16_t)p;
         part->source = &sources[p];
         part->code = sources[p].code;
         part->is_resumed = is_any_token;
         part->is_done = is_any_token && !asked->resume.data;
-        reply->partitions[p] = (hd_partition_ref){
-            .id = asked->id, .epoch = asked->epoch, .incarnation = asked->incarnation, .sequence = asked->sequence};
+        reply->partitions[p] = (hd_partition_ref){.id = asked->id,
+                                                  .ordinal = asked->ordinal,
+                                                  .epoch = asked->epoch,
+                                                  .incarnation = asked->incarnation,
+                                                  .sequence = asked->sequence};
         for (uint32_t q = 0; q < p; q++)
             if (request->partitions[q].id == asked->id) part->code = HD_WIRE;
         if (part->code == HD_OK && !sh_view_enter(sources[p].graph, asked->sequence, &part->view)) part->code = HD_SNAPSHOT_GONE;

@@ -7,6 +7,7 @@
 #ifndef SH_STEP_PRIVATE_H
 #define SH_STEP_PRIVATE_H
 
+#include "common/ids.h"
 #include "common/map.h"
 #include "shard/step.h"
 
@@ -39,24 +40,12 @@ typedef struct sh_part {
     hd_verdict *verdict; /* of the step that runs */
 } sh_part;
 
-/* An event of this request: (index of the part) << 32 | slot. */
-#define SH_NOWHERE UINT64_MAX
-static inline uint64_t sh_where(uint32_t part, sh_slot slot) {
-    return (uint64_t)part << 32 | slot;
-}
-static inline uint32_t sh_where_part(uint64_t where) {
-    return (uint32_t)(where >> 32);
-}
-static inline sh_slot sh_where_slot(uint64_t where) {
-    return (sh_slot)where;
-}
-
 /* What a step starts from. */
 typedef struct sh_frontier {
     hd_label label;
     uint32_t count;
-    const hd_str *ids;           /* of events */
-    const uint64_t *where;       /* of events that an earlier step found; NULL for an explicit frontier */
+    const hd_str *ids;           /* of events; may be NULL where `where` is not */
+    const uint64_t *where;       /* of events that an earlier step found, or that were given by locals; NULL: by ids */
     const hd_event_batch *batch; /* an explicit frontier of events, with its columns; else NULL */
     const hd_name_batch *names;  /* of entities or tags: the frontier; SHARES: what `edges` point to */
     const hd_edges *edges;       /* SHARES: event → names; MEASURE: what is to be measured */
@@ -103,15 +92,30 @@ typedef struct sh_run {
     hd_arena *arena;
     sh_part *parts;
     uint32_t part_count;
-    sh_work *works;             /* one a step, those run so far filled */
-    const hd_step *step;        /* the one that runs */
-    uint64_t scanned, measured; /* used so far, by all steps and partitions */
-    uint32_t until_check;       /* units of work before the deadline is asked for again */
-    bool is_late;               /* it has passed (or the query was cancelled): nothing goes on */
-    hd_cap stop;                /* what the last refusal was for */
-    char *pack_at;              /* where the next copied string goes (sh_run_copy) */
+    uint16_t part_of[HD_PARTITIONS_MAX]; /* by ordinal: index in parts, or SH_NO_PART */
+    sh_work *works;                      /* one a step, those run so far filled */
+    const hd_step *step;                 /* the one that runs */
+    uint64_t scanned, measured;          /* used so far, by all steps and partitions */
+    uint32_t until_check;                /* units of work before the deadline is asked for again */
+    bool is_late;                        /* it has passed (or the query was cancelled): nothing goes on */
+    hd_cap stop;                         /* what the last refusal was for */
+    char *pack_at;                       /* where the next copied string goes (sh_run_copy) */
     size_t pack_left;
 } sh_run;
+
+/* An event of this request is known by its local (step.h): the ordinal of its partition and its slot. */
+#define SH_NOWHERE HD_LOCAL_NONE
+enum { SH_NO_PART = UINT16_MAX };
+static inline uint64_t sh_where(const sh_run *run, uint32_t part, sh_slot slot) {
+    return hd_local(run->request->partitions[part].ordinal, slot);
+}
+/* Of a local that was made here, or checked by sh_run_check_locals. */
+static inline uint32_t sh_where_part(const sh_run *run, uint64_t where) {
+    return run->part_of[hd_local_ordinal(where)];
+}
+static inline sh_slot sh_where_slot(uint64_t where) {
+    return (sh_slot)where;
+}
 
 typedef struct sh_step_ops {
     hd_status (*open)(sh_run *run, sh_work *work);
@@ -188,7 +192,9 @@ HD_MUST_USE hd_status sh_work_align_names(sh_run *run, sh_work *work, const hd_n
 HD_MUST_USE hd_status sh_work_meet_name(sh_run *run, sh_work *work, uint32_t part, bool is_tag, uint32_t index,
                                         uint32_t *number_out, uint64_t *count_out);
 
-/* Where an explicit event is in a part; SH_NONE: not there. Frontiers of an earlier step answer from what they know. */
+/* Locals from outside: those that are of a part of this request and seen there; SH_NOWHERE in place of the others. */
+HD_MUST_USE hd_status sh_run_check_locals(const sh_run *run, const uint64_t *locals, uint32_t count, const uint64_t **where_out);
+/* Where a frontier's event is in a part; SH_NONE: not there. */
 sh_slot sh_frontier_slot(const sh_run *run, const sh_frontier *frontier, uint32_t index, uint32_t part);
 
 #endif

@@ -4,6 +4,10 @@
 #include "shard/vectors/vector_index.h"
 
 enum { PACK_BYTES = 1 << 14, ROWS_AHEAD = 16, PARTS_AHEAD = 8 };
+enum {
+    FACETS_OF_ROWS = HD_FACET_ID | HD_FACET_TIME | HD_FACET_ORDER | HD_FACET_THREAD | HD_FACET_PREVIOUS | HD_FACET_SUMMARY |
+                     HD_FACET_CONTENT | HD_FACET_VECTOR
+};
 
 hd_status sh_grow(hd_arena *arena, void *items, uint32_t *capacity, uint32_t need, size_t size) {
     if (need <= *capacity) return HD_OK;
@@ -41,7 +45,24 @@ hd_status sh_run_copy(sh_run *run, hd_str text, hd_str *copy_out) {
 sh_slot sh_frontier_slot(const sh_run *run, const sh_frontier *frontier, uint32_t index, uint32_t part) {
     if (!frontier->where) return sh_view_find_event(&run->parts[part].view, frontier->ids[index]);
     uint64_t where = frontier->where[index];
-    return where != SH_NOWHERE && sh_where_part(where) == part ? sh_where_slot(where) : SH_NONE;
+    return where != SH_NOWHERE && sh_where_part(run, where) == part ? sh_where_slot(where) : SH_NONE;
+}
+
+static bool is_seen(const sh_run *run, uint64_t local) {
+    uint32_t ordinal = hd_local_ordinal(local);
+    if (ordinal >= HD_PARTITIONS_MAX || run->part_of[ordinal] == SH_NO_PART) return false;
+    uint32_t part = run->part_of[ordinal];
+    /* Without its incarnation nobody knows what the number stood for. */
+    if (run->parts[part].code != HD_OK || run->request->partitions[part].incarnation == 0) return false;
+    return sh_view_is_visible(&run->parts[part].view, sh_where_slot(local));
+}
+
+hd_status sh_run_check_locals(const sh_run *run, const uint64_t *locals, uint32_t count, const uint64_t **where_out) {
+    uint64_t *where;
+    HD_ALLOC(where, run->arena, count);
+    for (uint32_t i = 0; i < count; i++) where[i] = is_seen(run, locals[i]) ? locals[i] : SH_NOWHERE;
+    *where_out = where;
+    return HD_OK;
 }
 
 /* -- rows, edges, names -------------------------------------------------------------------------------------------------------- */
@@ -85,8 +106,8 @@ hd_status sh_work_name(sh_run *run, sh_work *work, uint32_t part, bool is_tag, u
 /* -- columns of events ---------------------------------------------------------------------------------------------------------- */
 static hd_status alloc_columns(sh_run *run, hd_event_batch *batch, uint32_t facets, uint32_t dimension) {
     uint32_t count = batch->count;
-    HD_ALLOC(batch->ids, run->arena, count);
     HD_ALLOC(batch->flags, run->arena, count);
+    if (facets & HD_FACET_ID) HD_ALLOC(batch->ids, run->arena, count);
     if (facets & HD_FACET_TIME) HD_ALLOC(batch->timestamp_us, run->arena, count);
     if (facets & HD_FACET_ORDER) HD_ALLOC(batch->order_index, run->arena, count);
     if (facets & HD_FACET_THREAD) HD_ALLOC(batch->threads, run->arena, count);
@@ -103,7 +124,7 @@ static hd_status alloc_columns(sh_run *run, hd_event_batch *batch, uint32_t face
 /* The columns of one row that are in memory. */
 static hd_status put_row(sh_run *run, hd_event_batch *batch, uint32_t row, const sh_view *view, const sh_event *event,
                          uint32_t dimension) {
-    HD_TRY(sh_run_copy(run, event->id, &batch->ids[row]));
+    if (batch->ids) HD_TRY(sh_run_copy(run, event->id, &batch->ids[row]));
     batch->flags[row] = HD_EVENT_EXISTS | event->flags;
     if (batch->timestamp_us) batch->timestamp_us[row] = event->timestamp_us;
     if (batch->order_index) batch->order_index[row] = event->order_index;
@@ -136,36 +157,47 @@ static hd_status put_text(sh_run *run, hd_event_batch *batch, uint32_t row, uint
 static void prefetch_events(const sh_run *run, const sh_work *work, uint32_t row) {
     if (row + ROWS_AHEAD < work->count && work->where[row + ROWS_AHEAD] != SH_NOWHERE) {
         uint64_t where = work->where[row + ROWS_AHEAD];
-        sh_view_prefetch_row(&run->parts[sh_where_part(where)].view, sh_where_slot(where));
+        sh_view_prefetch_row(&run->parts[sh_where_part(run, where)].view, sh_where_slot(where));
     }
     if (row + PARTS_AHEAD < work->count && work->where[row + PARTS_AHEAD] != SH_NOWHERE) {
         uint64_t where = work->where[row + PARTS_AHEAD];
-        sh_view_prefetch_parts(&run->parts[sh_where_part(where)].view, sh_where_slot(where));
+        sh_view_prefetch_parts(&run->parts[sh_where_part(run, where)].view, sh_where_slot(where));
     }
 }
 
-hd_status sh_work_put_events(sh_run *run, sh_work *work, uint32_t facets, bool is_aligned) {
+static hd_status put_rows(sh_run *run, sh_work *work, uint32_t facets, bool is_aligned) {
     hd_event_batch *batch = &work->result->events;
-    uint32_t dimension = work->step->dimension;
-    batch->count = work->count;
-    HD_TRY(alloc_columns(run, batch, facets, dimension));
     bool has_text = facets & (HD_FACET_SUMMARY | HD_FACET_CONTENT);
     for (uint32_t row = 0; row < work->count; row++) {
         prefetch_events(run, work, row);
         if (work->where[row] == SH_NOWHERE) {
-            HD_TRY(sh_run_copy(run, work->frontier.ids[row], &batch->ids[row]));
+            if (batch->ids && work->frontier.ids) HD_TRY(sh_run_copy(run, work->frontier.ids[row], &batch->ids[row]));
             continue;
         }
-        uint32_t part = sh_where_part(work->where[row]);
+        uint32_t part = sh_where_part(run, work->where[row]);
         const sh_view *view = &run->parts[part].view;
         sh_event event;
         sh_view_get_event(view, sh_where_slot(work->where[row]), &event);
-        HD_TRY(put_row(run, batch, row, view, &event, dimension));
+        HD_TRY(put_row(run, batch, row, view, &event, work->step->dimension));
         if (!has_text) continue;
         bool is_there;
         HD_TRY(put_text(run, batch, row, part, event.record, &is_there));
-        if (!is_there && is_aligned) batch->flags[row] = 0;
+        if (is_there || !is_aligned) continue;
+        batch->flags[row] = 0;
+        work->where[row] = SH_NOWHERE;
     }
+    return HD_OK;
+}
+
+hd_status sh_work_put_events(sh_run *run, sh_work *work, uint32_t facets, bool is_aligned) {
+    hd_event_batch *batch = &work->result->events;
+    if ((facets & HD_FACET_ID_FEW) && work->count <= HD_IDS_FEW) facets |= HD_FACET_ID;
+    batch->count = work->count;
+    batch->locals = work->where;
+    HD_TRY(alloc_columns(run, batch, facets, work->step->dimension));
+    if (facets & FACETS_OF_ROWS) return put_rows(run, work, facets, is_aligned);
+    /* Nothing is asked of them but that they are there, and wide tables of such rows are not worth a look at each. */
+    for (uint32_t row = 0; row < work->count; row++) batch->flags[row] = work->where[row] != SH_NOWHERE ? HD_EVENT_EXISTS : 0;
     return HD_OK;
 }
 

@@ -27,6 +27,7 @@ static void print_facets(uint32_t facets, hd_buf *out) {
         uint32_t facet;
         const char *text;
     } names[] = {
+        {HD_FACET_ID, "id"},
         {HD_FACET_TIME, "time"},
         {HD_FACET_ORDER, "order"},
         {HD_FACET_THREAD, "thread"},
@@ -64,7 +65,12 @@ static void print_step(const co_plan *plan, const co_plan_step *step, hd_buf *ou
         hd_buf_printf(out, "%s", i ? "; " : " ");
         hd_buf_add(out, query->text.data + filter->offset, filter->size);
     }
-    if (step->op == CO_OP_SORT) hd_buf_printf(out, "%s%s", step->is_whole_order ? " whole" : "", step->is_top ? " top" : "");
+    if (step->op == CO_OP_SORT) {
+        bool is_late = step->ids_end < step->order_end;
+        hd_buf_printf(out, "%s%s%s", step->is_whole_order ? " whole" : "", step->is_top ? " top" : "", is_late ? " late_ids" : "");
+    }
+    bool is_grouping = step->op == CO_OP_AGGREGATE || step->op == CO_OP_DISTINCT;
+    if (is_grouping) hd_buf_printf(out, " order_end=%u", step->order_end);
     hd_buf_add_char(out, '\n');
 }
 

@@ -12,13 +12,14 @@ hd_status co_needs_init(co_needs *needs, hd_arena *arena, const co_query *query)
 
 static uint32_t facet_of_property(hd_property property) {
     switch (property) {
+    case HD_PROP_ID: return HD_FACET_ID;
     case HD_PROP_TIMESTAMP: return HD_FACET_TIME;
     case HD_PROP_ORDER_INDEX: return HD_FACET_ORDER;
     case HD_PROP_THREAD: return HD_FACET_THREAD;
     case HD_PROP_SUMMARY: return HD_FACET_SUMMARY;
     case HD_PROP_TYPE: return HD_FACET_TYPE;
     case HD_PROP_EVENT_COUNT: return CO_FACET_EVENT_COUNT;
-    default: return 0; /* id, name, score and what relations carry come with the node or the edge */
+    default: return 0; /* name, score and what relations carry come with the node or the edge */
     }
 }
 
@@ -39,13 +40,32 @@ static void add_pair(co_needs *needs, uint32_t left, uint32_t right) {
     needs->pair_count++;
 }
 
+static bool is_node(const co_needs *needs, uint32_t var) {
+    return !needs->query->vars[var].is_relation;
+}
+
+/* Entities and tags bring their ids along. */
+static void add_facets(co_needs *needs, uint32_t var, uint32_t facets) {
+    if (!is_node(needs, var)) return;
+    if (needs->query->vars[var].label != HD_LABEL_EVENT) facets &= ~(uint32_t)HD_FACET_ID;
+    needs->facets[var] |= facets;
+}
+
+/* Parents come first: a node that is only counted is looked at before its variable, and told apart without its id. */
 static void add_node_needs(hd_expr *node, void *context) {
     co_needs *needs = context;
     switch (node->kind) {
-    case HD_EXPR_VAR: needs->vars[node->index] = true; break;
+    case HD_EXPR_AGGREGATE:
+        needs->is_counted = node->aggregate == HD_AGG_COUNT && node->arg_count == 1 && node->args[0]->kind == HD_EXPR_VAR;
+        break;
+    case HD_EXPR_VAR:
+        needs->vars[node->index] = true;
+        if (!needs->is_counted) add_facets(needs, node->index, HD_FACET_ID);
+        needs->is_counted = false;
+        break;
     case HD_EXPR_PROPERTY:
         needs->vars[node->index] = true;
-        if (!needs->query->vars[node->index].is_relation) needs->facets[node->index] |= facet_of_property(node->property);
+        add_facets(needs, node->index, facet_of_property(node->property));
         break;
     case HD_EXPR_COS:
         needs->vars[node->index] = true;
@@ -61,6 +81,11 @@ hd_status co_needs_add(co_needs *needs, hd_expr *expr) {
     return needs->is_out_of_memory ? HD_MEMORY : HD_OK;
 }
 
+/* The order of groups and rows stands on ids of events; of the start's, on its own order. */
+static void add_order_needs(co_needs *needs, uint32_t var_end) {
+    for (uint32_t v = 1; v < var_end; v++) add_facets(needs, v, HD_FACET_ID);
+}
+
 static hd_status add_items(co_needs *needs, const co_query *query) {
     for (uint32_t i = 0; i < query->item_count; i++) HD_TRY(co_needs_add(needs, query->items[i].expr));
     return HD_OK;
@@ -74,8 +99,12 @@ hd_status co_needs_add_step(co_needs *needs, const co_query *query, const co_pla
     case CO_OP_AGGREGATE:
         HD_TRY(add_items(needs, query));
         for (uint32_t i = 0; i < query->order_count; i++) HD_TRY(co_needs_add(needs, query->orders[i].expr));
+        add_order_needs(needs, step->order_end);
         break;
-    case CO_OP_DISTINCT: HD_TRY(add_items(needs, query)); break;
+    case CO_OP_DISTINCT:
+        HD_TRY(add_items(needs, query));
+        add_order_needs(needs, step->order_end);
+        break;
     case CO_OP_SORT:
         for (uint32_t i = 0; i < query->order_count && !step->is_whole_order; i++)
             HD_TRY(co_needs_add(needs, query->orders[i].expr));

@@ -14,6 +14,7 @@ typedef struct co_needs {
     uint32_t (*pairs)[2];
     uint32_t pair_count, pair_capacity;
     bool is_out_of_memory;
+    bool is_counted; /* while an expression is read: the next variable is the argument of a count */
     hd_arena *arena;
 } co_needs;
 HD_MUST_USE hd_status co_needs_init(co_needs *needs, hd_arena *arena, const co_query *query);

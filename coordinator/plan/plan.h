@@ -32,6 +32,12 @@ typedef struct co_plan_step {
     uint32_t filter_count;
     bool is_whole_order; /* SORT: by the total order alone, keeping every row, for what must see rows in order */
     bool is_top;         /* SORT: keeps no more rows than LIMIT lets through */
+    uint32_t
+        order_end; /* AGGREGATE, DISTINCT, SORT: no two groups (or rows) are alike in the variables below it, so the total order
+                            goes no further; 0: what stands before it (ORDER BY) tells them apart */
+    uint32_t
+        ids_end; /* SORT: the ids of events among the variables below it are known; what lies between it and order_end is looked
+                            up for the rows that come down to it */
 } co_plan_step;
 
 typedef struct co_plan {

@@ -4,7 +4,10 @@
 #include "proto/step.h"
 
 /* Facets that come back with the nodes of a step for nothing; the others take a FACTS step. */
-enum { FACETS_OF_EVENTS = HD_FACET_TIME | HD_FACET_ORDER | HD_FACET_THREAD | HD_FACET_PREVIOUS };
+enum {
+    FACETS_OF_PLACES = HD_FACET_TIME | HD_FACET_ORDER | HD_FACET_THREAD | HD_FACET_PREVIOUS,
+    FACETS_OF_EVENTS = FACETS_OF_PLACES | HD_FACET_ID,
+};
 
 static bool does_bind(const co_plan_step *step) {
     if (step->op == CO_OP_START) return true;
@@ -107,16 +110,74 @@ static hd_status top_rows(hd_arena *arena, co_plan *plan) {
     return HD_OK;
 }
 
-/* carry_facets: what later steps ask of an event comes back with the step that binds it, where it costs no trip of its own. Stands
- * before insert_facts, which fetches what is then still missing. */
-static hd_status carry_facets(hd_arena *arena, co_plan *plan) {
+/* The variables below which two values of `expr` find their nodes different: it stands on these nodes, on the ends of these relations,
+ * and (a tag may be carried in both kinds) on what the order compares last. */
+static hd_status order_end_of(hd_arena *arena, const co_query *query, hd_expr *expr, uint32_t *end) {
     co_needs needs;
+    HD_TRY(co_needs_init(&needs, arena, query));
+    HD_TRY(co_needs_add(&needs, expr));
+    for (uint32_t v = 0; v < query->var_count; v++) {
+        if (!needs.vars[v]) continue;
+        const co_var *var = &query->vars[v];
+        if (!var->is_relation)
+            *end = HD_MAX(*end, v + 1);
+        else if (var->relation == HD_REL_MEMBER_OF)
+            *end = query->var_count;
+        else
+            *end = HD_MAX(*end, HD_MAX(query->rels[var->rel].left, query->rels[var->rel].right) + 1);
+    }
+    return HD_OK;
+}
+
+static bool is_ordered_by(const co_query *query, uint32_t item) {
+    for (uint32_t i = 0; i < query->order_count; i++)
+        if (query->orders[i].item == (int32_t)item) return true;
+    return false;
+}
+
+/* end_order: how far the total order has to go. Rows are all different, groups and DISTINCT rows are so in what they are grouped by; and
+ * where ORDER BY has all of that, nothing comes down to the total order. */
+static hd_status end_order(hd_arena *arena, co_plan *plan) {
+    const co_query *query = plan->query;
+    uint32_t end = query->var_count;
+    if (query->has_aggregates || query->is_distinct) {
+        end = 0;
+        bool is_told_apart = true;
+        for (uint32_t i = 0; i < query->item_count; i++) {
+            if (query->items[i].has_aggregate) continue;
+            is_told_apart = is_told_apart && is_ordered_by(query, i);
+            HD_TRY(order_end_of(arena, query, query->items[i].expr, &end));
+        }
+        if (is_told_apart) end = 0;
+    }
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        co_plan_step *step = &plan->steps[i];
+        if (step->op == CO_OP_AGGREGATE || step->op == CO_OP_DISTINCT || step->op == CO_OP_SORT)
+            step->order_end = step->is_whole_order ? query->var_count : end;
+    }
+    return HD_OK;
+}
+
+/* Events of a start, and those next to another, come with their ids. */
+static bool does_bring_ids(const co_plan *plan, const co_plan_step *step) {
+    if (!does_bind(step)) return false;
+    return step->op == CO_OP_START || plan->query->rels[step->rel].relation == HD_REL_NEXT;
+}
+
+/* carry_facets: what later steps ask of an event comes back with the step that binds it, where it costs no trip of its own. RETURN looks at
+ * few of them, and ids are dear where they are many: it looks them up with what else it shows. Stands before insert_facts, which fetches
+ * what is then still missing. */
+static hd_status carry_facets(hd_arena *arena, co_plan *plan) {
+    co_needs needs, shown;
     HD_TRY(co_needs_init(&needs, arena, plan->query));
-    for (uint32_t i = 0; i < plan->step_count; i++) HD_TRY(co_needs_add_step(&needs, plan->query, &plan->steps[i]));
+    HD_TRY(co_needs_init(&shown, arena, plan->query));
+    for (uint32_t i = 0; i < plan->step_count; i++)
+        HD_TRY(co_needs_add_step(plan->steps[i].op == CO_OP_RETURN ? &shown : &needs, plan->query, &plan->steps[i]));
+    for (uint32_t v = 0; v < plan->query->var_count; v++) needs.facets[v] |= shown.facets[v] & ~(uint32_t)HD_FACET_ID;
     for (uint32_t i = 0; i < plan->step_count; i++) {
         co_plan_step *step = &plan->steps[i];
         if (does_bind(step) && plan->query->vars[step->to].label == HD_LABEL_EVENT)
-            step->facets |= needs.facets[step->to] & FACETS_OF_EVENTS;
+            step->facets |= needs.facets[step->to] & (does_bring_ids(plan, step) ? FACETS_OF_PLACES : FACETS_OF_EVENTS);
     }
     return HD_OK;
 }
@@ -137,8 +198,11 @@ static bool is_pair_known(const co_plan *plan, uint32_t end, uint32_t left, uint
 
 static uint32_t facets_known(const co_plan *plan, uint32_t end, uint32_t var) {
     uint32_t facets = 0;
-    for (uint32_t i = 0; i < end; i++)
-        if (plan->steps[i].to == var) facets |= plan->steps[i].facets;
+    for (uint32_t i = 0; i < end; i++) {
+        if (plan->steps[i].to != var) continue;
+        facets |= plan->steps[i].facets;
+        if (does_bring_ids(plan, &plan->steps[i])) facets |= HD_FACET_ID;
+    }
     return facets;
 }
 
@@ -163,6 +227,22 @@ static hd_status insert_facts(hd_arena *arena, co_plan *plan) {
             measure.from = needs.pairs[p][0];
             measure.to = needs.pairs[p][1];
             HD_TRY(co_plan_insert(arena, plan, i++, &measure));
+        }
+    }
+    return HD_OK;
+}
+
+/* know_ids: up to where a sort finds the ids of all events known. Needs what insert_facts put in. */
+static hd_status know_ids(hd_arena *arena, co_plan *plan) {
+    (void)arena;
+    const co_query *query = plan->query;
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        co_plan_step *step = &plan->steps[i];
+        if (step->op != CO_OP_SORT) continue;
+        step->ids_end = step->order_end;
+        for (uint32_t v = step->order_end; v-- > 1;) {
+            bool is_event = !query->vars[v].is_relation && query->vars[v].label == HD_LABEL_EVENT;
+            if (is_event && !(facets_known(plan, i, v) & HD_FACET_ID)) step->ids_end = v;
         }
     }
     return HD_OK;
@@ -230,10 +310,12 @@ static hd_status number_steps(hd_arena *arena, co_plan *plan) {
 const co_plan_rule co_plan_rules[] = {
     {"place_filters", true, place_filters},
     {"sort_before_aggregates", false, sort_before_aggregates},
+    {"end_order", false, end_order},
     {"top_rows", true, top_rows},
     {"carry_facets", true, carry_facets},
     {"carry_summaries", true, carry_summaries},
     {"insert_facts", false, insert_facts},
+    {"know_ids", false, know_ids},
     {"keep_distinct", false, keep_distinct},
     {"ride_along", true, ride_along},
     {"number_steps", false, number_steps},

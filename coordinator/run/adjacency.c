@@ -152,7 +152,7 @@ static hd_status take_edges(co_adjacency *edges, const co_fetched *fetched) {
     return HD_OK;
 }
 
-enum { NEXT_FACETS = HD_FACET_TIME | HD_FACET_ORDER | HD_FACET_THREAD | HD_FACET_PREVIOUS };
+enum { NEXT_FACETS = HD_FACET_ID | HD_FACET_TIME | HD_FACET_ORDER | HD_FACET_THREAD | HD_FACET_PREVIOUS };
 
 hd_status co_adjacency_take(co_run *run, co_adjacency *edges, co_fetched *fetched) {
     hd_step_result *result = &fetched->result;
@@ -172,13 +172,17 @@ hd_step co_adjacency_step(const co_adjacency *edges) {
         return (hd_step){
             .kind = HD_STEP_FACTS, .frontier_label = HD_LABEL_EVENT, .facets = HD_FACET_TAGS, .kinds = (uint8_t)edges->detail};
     case CO_EDGES_ENTITY_EVENTS:
-        return (hd_step){.kind = HD_STEP_POSTINGS, .frontier_label = HD_LABEL_ENTITY, .facets = edges->facets};
+        return (hd_step){.kind = HD_STEP_POSTINGS, .frontier_label = HD_LABEL_ENTITY, .facets = edges->facets | HD_FACET_ID_FEW};
     case CO_EDGES_TAG_EVENTS:
-        return (hd_step){
-            .kind = HD_STEP_POSTINGS, .frontier_label = HD_LABEL_TAG, .facets = edges->facets, .kinds = (uint8_t)edges->detail};
+        return (hd_step){.kind = HD_STEP_POSTINGS,
+                         .frontier_label = HD_LABEL_TAG,
+                         .facets = edges->facets | HD_FACET_ID_FEW,
+                         .kinds = (uint8_t)edges->detail};
     case CO_EDGES_SHARES:
-        return (hd_step){
-            .kind = HD_STEP_SHARES, .frontier_label = HD_LABEL_EVENT, .facets = edges->facets, .shares_min = edges->detail};
+        return (hd_step){.kind = HD_STEP_SHARES,
+                         .frontier_label = HD_LABEL_EVENT,
+                         .facets = edges->facets | HD_FACET_ID_FEW,
+                         .shares_min = edges->detail};
     default: /* the next hop starts from what comes back, so its places come along */
         return (hd_step){.kind = HD_STEP_NEXT,
                          .frontier_label = HD_LABEL_EVENT,
@@ -192,7 +196,12 @@ hd_step co_adjacency_step(const co_adjacency *edges) {
 
 hd_status co_fetched_frontier(co_run *run, const co_fetched *wanted, hd_step *step) {
     hd_label label = step->frontier_label;
-    if (label == HD_LABEL_EVENT) {
+    if (label == HD_LABEL_EVENT && step->kind != HD_STEP_NEXT) {
+        step->events.count = wanted->count;
+        HD_ALLOC(step->events.locals, run->arena, wanted->count);
+        for (uint32_t i = 0; i < wanted->count; i++)
+            step->events.locals[i] = co_nodes_event(&run->nodes, wanted->handles[i])->local;
+    } else if (label == HD_LABEL_EVENT) { /* a place in a thread ends with the id */
         step->events.count = wanted->count;
         HD_ALLOC(step->events.ids, run->arena, wanted->count);
         for (uint32_t i = 0; i < wanted->count; i++) step->events.ids[i] = co_nodes_event(&run->nodes, wanted->handles[i])->id;

@@ -70,9 +70,9 @@ static hd_status collect_pairs(co_run *run, const uint32_t *from, const uint32_t
 static hd_status make_step(co_run *run, const pair *pairs, uint32_t count, hd_step *step) {
     *step = (hd_step){.kind = HD_STEP_MEASURE, .frontier_label = HD_LABEL_EVENT, .dimension = run->input->org->dimension};
     hd_arena *arena = run->scratch;
-    HD_ALLOC(step->events.ids, arena, count);
+    HD_ALLOC(step->events.locals, arena, count);
     HD_ALLOC(step->events.flags, arena, count);
-    HD_ALLOC(step->to_events.ids, arena, count);
+    HD_ALLOC(step->to_events.locals, arena, count);
     HD_ALLOC(step->edges.offsets, arena, count + 1);
     HD_ALLOC(step->edges.to, arena, count);
     hd_map64 row_of;
@@ -80,11 +80,11 @@ static hd_status make_step(co_run *run, const pair *pairs, uint32_t count, hd_st
     for (uint32_t i = 0; i < count; i++) {
         if (i == 0 || pairs[i].from != pairs[i - 1].from) {
             step->events.flags[step->events.count] = HD_EVENT_EXISTS;
-            step->events.ids[step->events.count++] = co_nodes_event(&run->nodes, pairs[i].from)->id;
+            step->events.locals[step->events.count++] = co_nodes_event(&run->nodes, pairs[i].from)->local;
         }
         bool is_new;
         HD_TRY(hd_map64_put(&row_of, pairs[i].to, step->to_events.count, &step->edges.to[i], &is_new));
-        if (is_new) step->to_events.ids[step->to_events.count++] = co_nodes_event(&run->nodes, pairs[i].to)->id;
+        if (is_new) step->to_events.locals[step->to_events.count++] = co_nodes_event(&run->nodes, pairs[i].to)->local;
         step->edges.offsets[step->events.count] = i + 1;
     }
     step->edges.from_count = step->events.count;
@@ -98,7 +98,7 @@ static hd_status add_vectors(co_run *run, const co_plan_step *plan_step, hd_step
                      .frontier_label = HD_LABEL_EVENT,
                      .facets = HD_FACET_VECTOR,
                      .dimension = step->dimension,
-                     .events = {.count = step->events.count, .ids = step->events.ids}};
+                     .events = {.count = step->events.count, .locals = step->events.locals}};
     hd_step_result result;
     co_step_outcome outcome;
     HD_TRY(co_run_step(run, plan_step, "measure", &facts, &result, &outcome));

@@ -24,7 +24,7 @@ static hd_value text_or_null(hd_str text) {
 static hd_value event_property(co_run *run, uint32_t handle, hd_property property) {
     const co_event *event = co_nodes_event(&run->nodes, handle);
     switch (property) {
-    case HD_PROP_ID: return hd_value_text(event->id);
+    case HD_PROP_ID: return event->known & HD_FACET_ID ? hd_value_text(event->id) : unknown(run);
     case HD_PROP_SCORE: return event->has_score ? hd_value_float(event->score) : HD_VALUE_NULL;
     case HD_PROP_TIMESTAMP: return event->known & HD_FACET_TIME ? hd_value_instant(event->timestamp_us) : unknown(run);
     case HD_PROP_ORDER_INDEX:
@@ -147,9 +147,14 @@ static hd_status get_leaf(void *self, const hd_expr *leaf, hd_value *value_out) 
         *value_out = record == HD_MAP_NONE ? unknown(run) : cosine_value(run, record);
         return HD_OK;
     }
-    if (leaf->kind == HD_EXPR_VAR)
+    if (leaf->kind == HD_EXPR_VAR) {
+        if (!var->is_relation && var->label == HD_LABEL_EVENT && !(co_nodes_event(&run->nodes, cell)->known & HD_FACET_ID)) {
+            *value_out = unknown(run);
+            return HD_OK;
+        }
         return var->is_relation ? make_relation(run, var, cell, value_out)
                                 : co_nodes_value(&run->nodes, var->label, cell, value_out);
+    }
     HD_CHECK(leaf->kind == HD_EXPR_PROPERTY);
     if (var->is_relation) return relation_property(run, var, cell, leaf->property, value_out);
     if (var->label != HD_LABEL_EVENT) return name_property(run, var->label, cell, leaf->property, value_out);

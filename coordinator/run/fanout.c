@@ -161,7 +161,8 @@ static void note_result(co_fanout *fanout, const co_ask *ask, uint32_t index) {
         const hd_verdict *verdict = &ask->reply.results[index].verdicts[i];
         co_snapshot *snapshot = &fanout->snapshots[ask->partitions[i]];
         note_verdict(&fanout->parts[ask->partitions[i]], verdict);
-        if (verdict->reach == HD_REACH_FAILED || snapshot->sequence != 0 || snapshot->incarnation != 0) continue;
+        /* Also where it failed half-way: rows that came back name events of this incarnation. */
+        if (ask->reply.partitions[i].incarnation == 0 || snapshot->sequence != 0 || snapshot->incarnation != 0) continue;
         *snapshot = (co_snapshot){ask->reply.partitions[i].incarnation, ask->reply.partitions[i].sequence};
     }
 }

@@ -42,8 +42,11 @@ static hd_status build_request(co_fanout *fanout, co_ask *ask) {
     for (uint32_t i = 0; i < ask->partition_count; i++) {
         const co_partition *partition = &fanout->org->partitions[ask->partitions[i]];
         const co_snapshot *snapshot = &fanout->snapshots[ask->partitions[i]];
-        request->partitions[i] = (hd_partition_ref){
-            .id = partition->id, .epoch = partition->epoch, .incarnation = snapshot->incarnation, .sequence = snapshot->sequence};
+        request->partitions[i] = (hd_partition_ref){.id = partition->id,
+                                                    .ordinal = ask->partitions[i],
+                                                    .epoch = partition->epoch,
+                                                    .incarnation = snapshot->incarnation,
+                                                    .sequence = snapshot->sequence};
         if (ask->is_resumed) request->partitions[i].resume = fanout->parts[ask->partitions[i]].resume;
     }
     if (hd_codec_check_request(request) == HD_OK) return HD_OK;

@@ -20,7 +20,9 @@ static hd_status add_ask(co_fanout *fanout, uint32_t group, const bool *is_wante
 static hd_status owners_of(const co_fanout *fanout, const hd_event_batch *events, bool *is_wanted, uint32_t **owners_out) {
     HD_ALLOC(*owners_out, fanout->scratch, events->count);
     for (uint32_t i = 0; i < events->count; i++) {
-        (*owners_out)[i] = hd_event_partition(events->ids[i], fanout->org->partition_count);
+        (*owners_out)[i] = events->locals != NULL ? hd_local_ordinal(events->locals[i])
+                                                  : hd_event_partition(events->ids[i], fanout->org->partition_count);
+        HD_CHECK((*owners_out)[i] < fanout->org->partition_count);
         is_wanted[(*owners_out)[i]] = true;
     }
     return HD_OK;
@@ -30,11 +32,13 @@ static hd_status owners_of(const co_fanout *fanout, const hd_event_batch *events
 static hd_status pick_events(hd_arena *scratch, const hd_event_batch *from, const uint32_t *rows, uint32_t count,
                              hd_event_batch *to) {
     *to = (hd_event_batch){.count = count, .dimension = from->dimension};
-    HD_ALLOC(to->ids, scratch, count);
+    if (from->locals != NULL) HD_ALLOC(to->locals, scratch, count);
+    if (from->ids != NULL) HD_ALLOC(to->ids, scratch, count);
     if (from->flags != NULL) HD_ALLOC(to->flags, scratch, count);
     if (from->vectors != NULL) HD_ALLOC(to->vectors, scratch, (size_t)count * from->dimension);
     for (uint32_t i = 0; i < count; i++) {
-        to->ids[i] = from->ids[rows[i]];
+        if (to->locals != NULL) to->locals[i] = from->locals[rows[i]];
+        if (to->ids != NULL) to->ids[i] = from->ids[rows[i]];
         if (to->flags != NULL) to->flags[i] = from->flags[rows[i]];
         if (to->vectors == NULL) continue;
         memcpy(to->vectors + (size_t)i * to->dimension, from->vectors + (size_t)rows[i] * to->dimension,

@@ -3,8 +3,8 @@
 
 #include "coordinator/run/order.h"
 
-void co_groups_init(co_groups *groups, co_run *run, uint32_t key_count) {
-    *groups = (co_groups){.run = run, .key_count = key_count};
+void co_groups_init(co_groups *groups, co_run *run, uint32_t key_count, uint32_t order_end) {
+    *groups = (co_groups){.run = run, .key_count = key_count, .order_end = order_end};
     hd_map64_init(&groups->head_of_hash, run->arena);
     co_rows_init(&groups->rows, run->arena, run->query->var_count + 1);
 }
@@ -40,7 +40,8 @@ static hd_status add_group(co_groups *groups, uint64_t hash, const hd_value *key
 
 void co_groups_offer(co_groups *groups, uint32_t group, const uint32_t *row) {
     uint32_t *first = co_rows_get(&groups->rows, group);
-    if (co_order_compare_rows(groups->run, row, first) < 0) memcpy(first, row, groups->rows.width * sizeof(uint32_t));
+    if (co_order_compare_rows(groups->run, row, first, groups->order_end) < 0)
+        memcpy(first, row, groups->rows.width * sizeof(uint32_t));
 }
 
 hd_status co_groups_put(co_groups *groups, const hd_value *keys, const uint32_t *row, uint32_t groups_max, uint32_t *group_out,

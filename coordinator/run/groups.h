@@ -8,6 +8,7 @@
 typedef struct co_groups {
     co_run *run;
     uint32_t key_count;
+    uint32_t order_end;    /* groups are told apart by the variables below it (plan.h) */
     hd_map64 head_of_hash; /* hash → first group; groups of one hash are chained */
     uint64_t *hashes;
     uint32_t *chain;
@@ -16,7 +17,7 @@ typedef struct co_groups {
     co_rows rows; /* by group: its first row so far */
 } co_groups;
 
-void co_groups_init(co_groups *groups, co_run *run, uint32_t key_count);
+void co_groups_init(co_groups *groups, co_run *run, uint32_t key_count, uint32_t order_end);
 /* The group of `keys`, made when there is none and count < groups_max; *group_out is CO_CELL_NONE when it may not be made. `row` takes
  * the place of the group's row when it comes before it; NULL where rows do not matter. */
 HD_MUST_USE hd_status co_groups_put(co_groups *groups, const hd_value *keys, const uint32_t *row, uint32_t groups_max,

@@ -1,4 +1,4 @@
-/* See merge.h. Tables of the pieces are united first: every distinct node gets one row, found by its id; edges then point to united
+/* See merge.h. Tables of the pieces are united first: every distinct node gets one row, found by its local or its id; edges then point to united
  * rows. Aligned tables (FACTS, POSTINGS, MEASURE) have the step's rows instead. Nodes come in the order of pieces and rows. */
 #define _GNU_SOURCE /* qsort_r */
 #include "coordinator/run/merge.h"
@@ -25,9 +25,16 @@ static uint32_t rows_of(const co_piece *piece, bool is_names) {
     return is_names ? piece->result->names.count : piece->result->events.count;
 }
 
-static hd_str key_of(const co_piece *piece, bool is_names, uint32_t row) {
-    if (!is_names) return piece->result->events.ids[row];
-    return (hd_str){(const char *)piece->result->names.ids[row].bytes, sizeof(hd_id128)};
+typedef struct places {
+    hd_map of_name;
+    hd_map64 of_event;
+} places;
+
+static hd_status find_place(places *known, const co_piece *piece, bool is_names, uint32_t row, uint32_t next, uint32_t *place_out,
+                            bool *is_new_out) {
+    if (!is_names) return hd_map64_put(&known->of_event, piece->result->events.locals[row], next, place_out, is_new_out);
+    hd_str id = {(const char *)piece->result->names.ids[row].bytes, sizeof(hd_id128)};
+    return hd_map_put(&known->of_name, id, next, place_out, is_new_out);
 }
 
 static hd_status unite(const co_merge *merge, bool is_names, united *table) {
@@ -37,9 +44,11 @@ static hd_status unite(const co_merge *merge, bool is_names, united *table) {
     HD_ALLOC(table->refs, merge->scratch, total);
     HD_ALLOC(table->place_of, merge->scratch, merge->piece_count);
     bool is_distinct = !is_names && merge->are_pieces_disjoint; /* an event is its partition's, and a piece has each once */
-    hd_map places;
-    hd_map_init(&places, merge->scratch);
-    if (!is_distinct) HD_TRY(hd_map_reserve(&places, total));
+    places known;
+    hd_map_init(&known.of_name, merge->scratch);
+    hd_map64_init(&known.of_event, merge->scratch);
+    if (is_names) HD_TRY(hd_map_reserve(&known.of_name, total));
+    if (!is_names && !is_distinct) HD_TRY(hd_map64_reserve(&known.of_event, total));
     for (uint32_t p = 0; p < merge->piece_count; p++) {
         const co_piece *piece = &merge->pieces[p];
         uint32_t count = rows_of(piece, is_names);
@@ -47,7 +56,7 @@ static hd_status unite(const co_merge *merge, bool is_names, united *table) {
         for (uint32_t row = 0; row < count; row++) {
             uint32_t place = table->count;
             bool is_new = true;
-            if (!is_distinct) HD_TRY(hd_map_put(&places, key_of(piece, is_names, row), table->count, &place, &is_new));
+            if (!is_distinct) HD_TRY(find_place(&known, piece, is_names, row, table->count, &place, &is_new));
             table->place_of[p][row] = place;
             if (is_new) table->refs[table->count++] = (row_ref){p, row};
         }
@@ -59,8 +68,9 @@ static hd_status unite(const co_merge *merge, bool is_names, united *table) {
 
 static hd_status alloc_events(hd_arena *arena, uint32_t count, uint32_t facets, uint32_t dimension, hd_event_batch *batch) {
     *batch = (hd_event_batch){.count = count};
-    HD_ALLOC(batch->ids, arena, count);
+    HD_ALLOC(batch->locals, arena, count);
     HD_ALLOC(batch->flags, arena, count);
+    if (facets & (HD_FACET_ID | HD_FACET_ID_FEW)) HD_ALLOC(batch->ids, arena, count);
     if (facets & HD_FACET_TIME) HD_ALLOC(batch->timestamp_us, arena, count);
     if (facets & HD_FACET_ORDER) HD_ALLOC(batch->order_index, arena, count);
     if (facets & HD_FACET_THREAD) HD_ALLOC(batch->threads, arena, count);
@@ -76,7 +86,8 @@ static hd_status alloc_events(hd_arena *arena, uint32_t count, uint32_t facets, 
 
 /* Copies the columns that both have. */
 static void copy_event(hd_event_batch *to, uint32_t to_row, const hd_event_batch *from, uint32_t from_row) {
-    to->ids[to_row] = from->ids[from_row];
+    to->locals[to_row] = from->locals[from_row];
+    if (to->ids != NULL && from->ids != NULL) to->ids[to_row] = from->ids[from_row];
     to->flags[to_row] = from->flags[from_row];
     if (to->timestamp_us != NULL && from->timestamp_us != NULL) to->timestamp_us[to_row] = from->timestamp_us[from_row];
     if (to->order_index != NULL && from->order_index != NULL) to->order_index[to_row] = from->order_index[from_row];
@@ -244,7 +255,8 @@ static hd_status merge_start(const co_merge *merge, hd_step_result *result) {
     qsort_r(table.refs, table.count, sizeof(*table.refs), compare_starts, (void *)(uintptr_t)merge);
     uint32_t count = HD_MIN(table.count, start->k);
     result->has_more = table.count > start->k;
-    HD_TRY(gather_events(merge, table.refs, count, start->facets | merge->step->facets | HD_FACET_TIME, &result->events));
+    HD_TRY(gather_events(merge, table.refs, count, start->facets | merge->step->facets | HD_FACET_ID | HD_FACET_TIME,
+                         &result->events));
     if (start->mode == HD_START_CLOSEST) {
         HD_ALLOC(result->events.scores, merge->arena, count);
         for (uint32_t i = 0; i < count; i++) {
@@ -265,8 +277,12 @@ static hd_status merge_start(const co_merge *merge, hd_step_result *result) {
 static hd_status merge_facts(const co_merge *merge, hd_step_result *result) {
     const hd_step *step = merge->step;
     if (step->frontier_label != HD_LABEL_EVENT) return align_names(merge, &result->names);
-    HD_TRY(alloc_events(merge->arena, merge->frontier_count, step->facets, step->dimension, &result->events));
-    for (uint32_t i = 0; i < HD_MIN(step->events.count, merge->frontier_count); i++) result->events.ids[i] = step->events.ids[i];
+    bool is_by_id = step->events.locals == NULL; /* then ids come back, also of what nobody knows */
+    uint32_t facets = step->facets | (is_by_id ? HD_FACET_ID : 0);
+    HD_TRY(alloc_events(merge->arena, merge->frontier_count, facets, step->dimension, &result->events));
+    for (uint32_t i = 0; i < merge->frontier_count; i++) result->events.locals[i] = HD_LOCAL_NONE;
+    for (uint32_t i = 0; is_by_id && i < HD_MIN(step->events.count, merge->frontier_count); i++)
+        result->events.ids[i] = step->events.ids[i];
     for (uint32_t p = 0; p < merge->piece_count; p++) {
         const hd_event_batch *from = &merge->pieces[p].result->events;
         for (uint32_t i = 0; i < from->count; i++) {
@@ -420,7 +436,7 @@ static hd_status merge_next(const co_merge *merge, hd_step_result *result) {
     HD_ALLOC(edges->kinds, merge->arena, hd_edges_count(&next.candidates));
     for (uint32_t node = 0; node < merge->frontier_count; node++) settle_node(&next, edges, node);
     HD_TRY(drop_unused(merge, &next.events, edges));
-    uint32_t facets = merge->step->facets | HD_FACET_TIME | HD_FACET_ORDER;
+    uint32_t facets = merge->step->facets | HD_FACET_ID | HD_FACET_TIME | HD_FACET_ORDER;
     return gather_events(merge, next.events.refs, next.events.count, facets, &result->events);
 }
 

@@ -7,7 +7,7 @@
 
 void co_nodes_init(co_nodes *nodes, hd_arena *arena) {
     *nodes = (co_nodes){.arena = arena};
-    hd_map_init(&nodes->event_by_id, arena);
+    hd_map64_init(&nodes->event_by_local, arena);
     hd_map_init(&nodes->entities.by_id, arena);
     hd_map_init(&nodes->tags.by_id, arena);
 }
@@ -23,12 +23,12 @@ co_name *co_nodes_name(co_nodes *nodes, hd_label label, uint32_t handle) {
     return &table->items[handle];
 }
 
-hd_status co_nodes_intern_event(co_nodes *nodes, hd_str id, uint32_t *handle_out) {
+hd_status co_nodes_intern_event(co_nodes *nodes, uint64_t local, uint32_t *handle_out) {
     bool is_new;
-    HD_TRY(hd_map_put(&nodes->event_by_id, id, nodes->event_count, handle_out, &is_new));
+    HD_TRY(hd_map64_put(&nodes->event_by_local, local, nodes->event_count, handle_out, &is_new));
     if (!is_new) return HD_OK;
     HD_TRY(CO_GROW(nodes->arena, nodes->events, nodes->event_capacity, nodes->event_count));
-    nodes->events[nodes->event_count++] = (co_event){.id = id, .start_index = CO_CELL_NONE};
+    nodes->events[nodes->event_count++] = (co_event){.local = local, .start_index = CO_CELL_NONE};
     return HD_OK;
 }
 
@@ -45,6 +45,10 @@ hd_status co_nodes_intern_name(co_nodes *nodes, hd_label label, const hd_id128 *
 void co_nodes_learn_event(co_nodes *nodes, uint32_t handle, const hd_event_batch *batch, uint32_t row, uint32_t facets) {
     co_event *event = &nodes->events[handle];
     uint8_t flags = batch->flags != NULL ? batch->flags[row] : 0;
+    if ((facets & HD_FACET_ID) && batch->ids != NULL && batch->ids[row].data != NULL) {
+        event->id = batch->ids[row];
+        event->known |= HD_FACET_ID;
+    }
     if ((facets & HD_FACET_TIME) && batch->timestamp_us != NULL) {
         event->timestamp_us = batch->timestamp_us[row];
         event->known |= HD_FACET_TIME;
@@ -72,9 +76,10 @@ void co_nodes_learn_event(co_nodes *nodes, uint32_t handle, const hd_event_batch
 hd_status co_nodes_learn_events(co_nodes *nodes, const hd_event_batch *batch, uint32_t facets, uint32_t **handles_out) {
     uint32_t *handles;
     HD_ALLOC(handles, nodes->arena, batch->count);
-    HD_TRY(hd_map_reserve(&nodes->event_by_id, batch->count));
+    if (batch->ids != NULL) facets |= HD_FACET_ID; /* maybe for nothing else than that they were few */
+    HD_TRY(hd_map64_reserve(&nodes->event_by_local, batch->count));
     for (uint32_t i = 0; i < batch->count; i++) {
-        HD_TRY(co_nodes_intern_event(nodes, batch->ids[i], &handles[i]));
+        HD_TRY(co_nodes_intern_event(nodes, batch->locals[i], &handles[i]));
         if (facets & ~nodes->events[handles[i]].known) co_nodes_learn_event(nodes, handles[i], batch, i, facets);
     }
     *handles_out = handles;
@@ -130,7 +135,10 @@ hd_status co_nodes_value(co_nodes *nodes, hd_label label, uint32_t handle, hd_va
 
 int co_nodes_compare(co_nodes *nodes, hd_label label, uint32_t a, uint32_t b) {
     if (a == b) return 0;
-    if (label == HD_LABEL_EVENT) return hd_str_compare(nodes->events[a].id, nodes->events[b].id);
+    if (label == HD_LABEL_EVENT) {
+        HD_CHECK(nodes->events[a].known & nodes->events[b].known & HD_FACET_ID);
+        return hd_str_compare(nodes->events[a].id, nodes->events[b].id);
+    }
     const co_name_table *table = co_nodes_names(nodes, label); /* equal prefixes and lower-case hex: byte order is text order */
     return memcmp(table->items[a].id.bytes, table->items[b].id.bytes, sizeof(table->items[a].id.bytes));
 }

@@ -1,5 +1,6 @@
 /* The nodes of one query, interned: a dense handle per label, and what is known of each so far. Facts only grow; a fact that was
- * asked for and did not come (its partition could not be asked) stays unknown and is not asked again. */
+ * asked for and did not come (its partition could not be asked) stays unknown and is not asked again. An event's id is a fact like
+ * others: most of the events that a walk passes are never named. */
 #ifndef CO_RUN_NODES_H
 #define CO_RUN_NODES_H
 
@@ -8,8 +9,9 @@
 #include "proto/step.h"
 
 typedef struct co_event {
-    hd_str id;
-    double score; /* of the start; valid where has_score */
+    uint64_t local; /* what steps name it by */
+    hd_str id;      /* absent string until `known` has HD_FACET_ID */
+    double score;   /* of the start; valid where has_score */
     int64_t timestamp_us, order_index;
     hd_str thread, previous, summary; /* absent string where the event has none */
     uint32_t start_index;             /* place in the start, CO_CELL_NONE elsewhere */
@@ -35,7 +37,7 @@ typedef struct co_name_table {
 
 typedef struct co_nodes {
     hd_arena *arena;
-    hd_map event_by_id;
+    hd_map64 event_by_local;
     co_event *events;
     uint32_t event_count, event_capacity;
     co_name_table entities, tags;
@@ -43,8 +45,8 @@ typedef struct co_nodes {
 
 void co_nodes_init(co_nodes *nodes, hd_arena *arena);
 
-/* The handle of an event; `id` is borrowed for the life of the nodes. */
-HD_MUST_USE hd_status co_nodes_intern_event(co_nodes *nodes, hd_str id, uint32_t *handle_out);
+/* The handle of an event that exists. In one snapshot an event has one local, so two handles are two events. */
+HD_MUST_USE hd_status co_nodes_intern_event(co_nodes *nodes, uint64_t local, uint32_t *handle_out);
 /* The handle of an entity or tag; `id` is borrowed for the life of the nodes. */
 HD_MUST_USE hd_status co_nodes_intern_name(co_nodes *nodes, hd_label label, const hd_id128 *id, uint32_t *handle_out);
 co_name_table *co_nodes_names(co_nodes *nodes, hd_label label);
@@ -63,7 +65,7 @@ void co_nodes_learn_event(co_nodes *nodes, uint32_t handle, const hd_event_batch
 
 /* The node as a value. Formats an entity's or tag's id on first use. HD_MEMORY. */
 HD_MUST_USE hd_status co_nodes_value(co_nodes *nodes, hd_label label, uint32_t handle, hd_value *value_out);
-/* Two nodes of one label by id: <0, 0, >0. */
+/* Two nodes of one label by id: <0, 0, >0. The ids of events have to be known. */
 int co_nodes_compare(co_nodes *nodes, hd_label label, uint32_t a, uint32_t b);
 
 #endif

@@ -48,9 +48,9 @@ static hd_status open_aggregate(co_op *op) {
     HD_ALLOC(state->last_row, op->run->arena, query->var_count);
     for (uint32_t i = 0; i < query->item_count; i++)
         if (!query->items[i].has_aggregate) state->keys[state->key_count++] = query->items[i].expr;
-    co_groups_init(&state->groups, op->run, state->key_count);
+    co_groups_init(&state->groups, op->run, state->key_count, op->step->order_end);
     for (uint32_t i = 0; i < query->aggregate_count; i++) {
-        co_groups_init(&state->seen[i], op->run, 2);
+        co_groups_init(&state->seen[i], op->run, 2, 0);
         hd_map64_init(&state->seen_handles[i], op->run->arena);
     }
     state->last_group = CO_CELL_NONE;

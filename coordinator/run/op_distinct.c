@@ -15,7 +15,7 @@ static hd_status open_distinct(co_op *op) {
     distinct_state *state;
     HD_ALLOC(state, op->run->arena, 1);
     HD_ALLOC(state->values, op->run->arena, op->run->query->item_count);
-    co_groups_init(&state->groups, op->run, op->run->query->item_count);
+    co_groups_init(&state->groups, op->run, op->run->query->item_count, op->step->order_end);
     op->state = state;
     return HD_OK;
 }

@@ -3,7 +3,7 @@
 #include "coordinator/plan/needs.h"
 #include "coordinator/run/op.h"
 
-enum { FACETS_SHOWN = HD_FACET_SUMMARY | HD_FACET_TIME | HD_FACET_ORDER }; /* of an event that comes back */
+enum { FACETS_SHOWN = HD_FACET_ID | HD_FACET_SUMMARY | HD_FACET_TIME | HD_FACET_ORDER }; /* of an event that comes back */
 
 /* Nodes to look up, of one label. */
 typedef struct wanted_nodes {

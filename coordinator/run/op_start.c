@@ -32,10 +32,12 @@ static hd_status add_unresolved(co_run *run, hd_str text) {
     return HD_OK;
 }
 
-static hd_status add_event(co_op *op, start_state *state, hd_str id, uint32_t *handle_out) {
-    HD_TRY(co_nodes_intern_event(&op->run->nodes, id, handle_out));
-    co_event *event = co_nodes_event(&op->run->nodes, *handle_out);
-    event->start_index = state->count;
+/* Row `row` of what the start gave; its id came with it. */
+static hd_status add_event(co_op *op, start_state *state, const hd_event_batch *events, uint32_t row, uint32_t *handle_out) {
+    co_nodes *nodes = &op->run->nodes;
+    HD_TRY(co_nodes_intern_event(nodes, events->locals[row], handle_out));
+    co_nodes_learn_event(nodes, *handle_out, events, row, HD_FACET_ID | HD_FACET_TIME | op->step->facets);
+    co_nodes_event(nodes, *handle_out)->start_index = state->count;
     state->handles[state->count++] = *handle_out;
     return HD_OK;
 }
@@ -72,8 +74,7 @@ static hd_status start_with_ids(co_op *op, start_state *state) {
     for (uint32_t i = 0; i < resolved->id_count; i++) {
         uint32_t handle = CO_CELL_NONE, row = asked[i];
         if (row != CO_CELL_NONE && (result.events.flags[row] & HD_EVENT_EXISTS)) {
-            HD_TRY(add_event(op, state, resolved->ids[i], &handle));
-            co_nodes_learn_event(&run->nodes, handle, &result.events, row, step.facets);
+            HD_TRY(add_event(op, state, &result.events, row, &handle));
         } else if (row == CO_CELL_NONE || is_owner_known(&outcome, &result, row)) {
             HD_TRY(add_unresolved(run, resolved->ids[i]));
         }
@@ -150,8 +151,7 @@ static hd_status take_found(co_op *op, start_state *state, const hd_step_result 
     HD_ALLOC(state->handles, run->arena, events->count);
     for (uint32_t i = 0; i < events->count; i++) {
         uint32_t handle;
-        HD_TRY(add_event(op, state, events->ids[i], &handle));
-        co_nodes_learn_event(&run->nodes, handle, events, i, HD_FACET_TIME | op->step->facets);
+        HD_TRY(add_event(op, state, events, i, &handle));
         if (events->scores == NULL) continue;
         co_nodes_event(&run->nodes, handle)->score = events->scores[i];
         co_nodes_event(&run->nodes, handle)->has_score = true;

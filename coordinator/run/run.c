@@ -120,8 +120,8 @@ static hd_status fetch_event_facts(co_run *run, const co_plan_step *plan_step, c
     hd_step step = {
         .kind = HD_STEP_FACTS, .frontier_label = HD_LABEL_EVENT, .facets = facets, .dimension = run->input->org->dimension};
     step.events.count = wanted_count;
-    HD_ALLOC(step.events.ids, run->scratch, wanted_count);
-    for (uint32_t i = 0; i < wanted_count; i++) step.events.ids[i] = co_nodes_event(&run->nodes, wanted[i])->id;
+    HD_ALLOC(step.events.locals, run->scratch, wanted_count);
+    for (uint32_t i = 0; i < wanted_count; i++) step.events.locals[i] = co_nodes_event(&run->nodes, wanted[i])->local;
     hd_step_result result;
     co_step_outcome outcome;
     HD_TRY(co_run_step(run, plan_step, "facts", &step, &result, &outcome));
@@ -147,6 +147,13 @@ hd_status co_run_fetch_events(co_run *run, const co_plan_step *plan_step, const 
     if (wanted_count > 0) HD_TRY(fetch_event_facts(run, plan_step, wanted, wanted_count, missing));
     hd_arena_rollback(run->scratch, mark);
     return HD_OK;
+}
+
+hd_status co_run_fetch_ids(co_run *run, const co_plan_step *plan_step, const uint32_t *handles, uint32_t count) {
+    co_fanout_set_deadline(run->fanout, run->deadline_us);
+    hd_status status = co_run_fetch_events(run, plan_step, handles, count, HD_FACET_ID);
+    co_fanout_set_deadline(run->fanout, run->walk_deadline_us);
+    return status;
 }
 
 hd_status co_run_fetch_names(co_run *run, const co_plan_step *plan_step, hd_label label, const uint32_t *handles, uint32_t count,

@@ -94,10 +94,12 @@ void co_run_end_walk(co_run *run);
 uint32_t co_run_rows_max(const co_run *run);
 uint32_t co_run_batch_max(const co_run *run);
 
-/* Fetches facets (events: HD_FACET_TIME … SUMMARY; entities and tags: HD_FACET_TYPE, CO_FACET_EVENT_COUNT) of the nodes that lack
+/* Fetches facets (events: HD_FACET_ID, TIME … SUMMARY; entities and tags: HD_FACET_TYPE, CO_FACET_EVENT_COUNT) of the nodes that lack
  * them. Handles may repeat. */
 HD_MUST_USE hd_status co_run_fetch_events(co_run *run, const co_plan_step *plan_step, const uint32_t *handles, uint32_t count,
                                           uint32_t facets);
+/* The ids of events, for putting in order what the walk has found already: so the deadline in full holds. */
+HD_MUST_USE hd_status co_run_fetch_ids(co_run *run, const co_plan_step *plan_step, const uint32_t *handles, uint32_t count);
 HD_MUST_USE hd_status co_run_fetch_names(co_run *run, const co_plan_step *plan_step, hd_label label, const uint32_t *handles,
                                          uint32_t count, uint32_t facets);
 /* Makes n_live and n_vectors known, asking for them where no step has yet. */

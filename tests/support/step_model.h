@@ -246,7 +246,8 @@ static inline void make_names(hd_arena *arena, bool is_tag, hd_id128 **ids, uint
 }
 
 static inline hd_step make_postings(hd_arena *arena, bool is_tag) {
-    hd_step step = {.kind = HD_STEP_POSTINGS, .number = 3, .from_result = -1, .kinds = is_tag ? (uint8_t)below(4) : 0};
+    hd_step step = {.kind = HD_STEP_POSTINGS, .number = 3, .from_result = -1, .facets = HD_FACET_ID};
+    step.kinds = is_tag ? (uint8_t)below(4) : 0;
     step.frontier_label = is_tag ? HD_LABEL_TAG : HD_LABEL_ENTITY;
     make_names(arena, is_tag, &step.names.ids, &step.names.count);
     return step;
@@ -255,6 +256,7 @@ static inline hd_step make_postings(hd_arena *arena, bool is_tag) {
 static inline hd_step make_shares(hd_arena *arena, const model *m) {
     hd_step step = {.kind = HD_STEP_SHARES, .number = 4, .from_result = -1, .frontier_label = HD_LABEL_EVENT};
     step.shares_min = 1 + below(3);
+    step.facets = HD_FACET_ID;
     make_events(arena, m, &step.events, false);
     make_names(arena, false, &step.names.ids, &step.names.count);
     step.edges.from_count = step.events.count;
@@ -402,7 +404,11 @@ static inline void run_request(const setting *s, const hd_step *steps, uint32_t 
     hd_partition_ref refs[PARTS] = {0};
     for (uint32_t p = 0; p < s->count; p++) {
         sources[p] = (sh_source){.graph = s->world->graphs[s->first + p], .incarnation = 77 + p, .get_text = text_of_record};
-        refs[p] = (hd_partition_ref){.id = 100 + s->first + p, .epoch = 1, .sequence = s->sequences[s->first + p]};
+        refs[p] = (hd_partition_ref){.id = 100 + s->first + p,
+                                     .ordinal = s->first + p,
+                                     .epoch = 1,
+                                     .incarnation = 77 + p,
+                                     .sequence = s->sequences[s->first + p]};
         if (resume) refs[p].resume = resume[p];
     }
     hd_step_request request = {.query = 1,

@@ -156,9 +156,31 @@ static uint8_t flags_of(const model_event *event) {
                      (event->thread.data != NULL ? HD_EVENT_HAS_THREAD : 0) | (event->has_order ? HD_EVENT_HAS_ORDER : 0));
 }
 
+/* An event's number in its partition is its number in the graph. */
+static uint64_t local_of(const model_event *event) {
+    return event != NULL ? hd_local(partition_of(event), (uint32_t)(event - graph.events)) : HD_LOCAL_NONE;
+}
+
+static const model_event *event_of_local(uint64_t local) {
+    if (local == HD_LOCAL_NONE || (uint32_t)local >= graph.count) return NULL;
+    const model_event *event = &graph.events[(uint32_t)local];
+    return partition_of(event) == hd_local_ordinal(local) ? event : NULL;
+}
+
+/* Gives a frontier of locals the ids that the answers here go by. */
+static void name_events(hd_arena *arena, hd_event_batch *batch) {
+    if (batch->ids != NULL || batch->count == 0) return;
+    batch->ids = get(arena, batch->count, sizeof(hd_str));
+    for (uint32_t i = 0; i < batch->count; i++) {
+        const model_event *event = event_of_local(batch->locals[i]);
+        batch->ids[i] = event != NULL ? event->id : hd_str_of("nobody");
+    }
+}
+
 /* All columns; more than was asked does no harm. */
 static void put_columns(hd_arena *arena, hd_event_batch *batch, const model_event *const *rows, const hd_str *ids, uint32_t count) {
     *batch = (hd_event_batch){.count = count, .dimension = DIMENSION};
+    batch->locals = get(arena, count, sizeof(uint64_t));
     batch->ids = get(arena, count, sizeof(hd_str));
     batch->flags = get(arena, count, 1);
     batch->timestamp_us = get(arena, count, 8);
@@ -168,6 +190,7 @@ static void put_columns(hd_arena *arena, hd_event_batch *batch, const model_even
     batch->summaries = get(arena, count, sizeof(hd_str));
     batch->vectors = get(arena, (size_t)count * DIMENSION, sizeof(float));
     for (uint32_t i = 0; i < count; i++) {
+        batch->locals[i] = local_of(rows[i]);
         batch->ids[i] = ids != NULL ? ids[i] : rows[i]->id;
         if (rows[i] == NULL) continue;
         batch->flags[i] = flags_of(rows[i]);
@@ -524,7 +547,11 @@ static void close_work(work *w, bool is_final) {
 /* Answers one step over the partitions of the request. */
 static void answer_step(hd_arena *arena, const hd_step_request *request, hd_step_result *result) {
     work *w = get(arena, 1, sizeof(*w));
-    *w = (work){.arena = arena, .request = request, .step = &request->steps[0], .result = result};
+    hd_step *step = get(arena, 1, sizeof(*step));
+    *step = request->steps[0];
+    name_events(arena, &step->events);
+    name_events(arena, &step->to_events);
+    *w = (work){.arena = arena, .request = request, .step = step, .result = result};
     bool is_resumed = false, is_cut = false;
     for (uint32_t p = 0; p < request->partition_count; p++) is_resumed |= request->partitions[p].resume.data != NULL;
     open_work(w);
@@ -801,7 +828,19 @@ static hd_event_batch pick_frontier(uint32_t count) {
     }
     put_columns(made, &batch, rows, ids, count);
     batch.summaries = NULL;
+    batch.locals = NULL;
     return batch;
+}
+
+/* By locals instead of ids, where all are there. */
+static void name_by_locals(hd_event_batch *batch) {
+    uint64_t *locals = get(made, batch->count, sizeof(*locals));
+    for (uint32_t i = 0; i < batch->count; i++) {
+        locals[i] = local_of(find_event(batch->ids[i]));
+        if (locals[i] == HD_LOCAL_NONE) return;
+    }
+    batch->locals = locals;
+    batch->ids = NULL;
 }
 
 static hd_step make_step(hd_step_kind kind) {
@@ -894,13 +933,16 @@ static hd_step make_step(hd_step_kind kind) {
             step.edges.offsets[i + 1] = at;
         }
     }
+    if (kind != HD_STEP_NEXT && below(2)) name_by_locals(&step.events);
+    if (below(2)) name_by_locals(&step.to_events);
+    step.facets |= kind != HD_STEP_MEASURE && step.frontier_label == HD_LABEL_EVENT && below(2) ? HD_FACET_ID : 0;
     return step;
 }
 
 /* What one place that has all partitions and no budget says. */
 static void ask_oracle(hd_arena *arena, const hd_step *step, hd_step_result *result) {
     hd_partition_ref *refs = get(arena, graph.partition_count, sizeof(*refs));
-    for (uint32_t p = 0; p < graph.partition_count; p++) refs[p].id = p + 1;
+    for (uint32_t p = 0; p < graph.partition_count; p++) refs[p] = (hd_partition_ref){.id = p + 1, .ordinal = p};
     hd_step_request request = {.partitions = refs,
                                .partition_count = graph.partition_count,
                                .is_whole_org = true,
@@ -936,7 +978,13 @@ static void free_lines(lines *l) {
 }
 
 static void print_event(hd_buf *text, const hd_event_batch *batch, uint32_t i, uint32_t facets) {
-    hd_buf_printf(text, HD_STR_FMT " %u", HD_STR_ARG(batch->ids[i]), batch->flags[i]);
+    const model_event *event = event_of_local(batch->locals[i]);
+    hd_buf_printf(text, HD_STR_FMT " %u",
+                  HD_STR_ARG(event != NULL        ? event->id
+                             : batch->ids != NULL ? batch->ids[i]
+                                                  : HD_STR("-")),
+                  batch->flags[i]);
+    if (facets & HD_FACET_ID) hd_buf_printf(text, " called " HD_STR_FMT, HD_STR_ARG(batch->ids[i]));
     if (!(batch->flags[i] & HD_EVENT_EXISTS)) return;
     if (facets & HD_FACET_TIME) hd_buf_printf(text, " at %ld", batch->timestamp_us[i]);
     if (facets & HD_FACET_ORDER) hd_buf_printf(text, " order %ld", batch->order_index[i]);
@@ -1307,7 +1355,8 @@ static void an_unknown_shard_is_not_waited_for(void **state) {
             assert_int_equal(result.events.count, step.events.count);
             for (uint32_t i = 0; i < step.events.count; i++) {
                 assert_int_equal(result.events.flags[i], 0);
-                assert_true(hd_str_is_equal(result.events.ids[i], step.events.ids[i]));
+                assert_true(result.events.locals[i] == HD_LOCAL_NONE);
+                if (step.events.ids != NULL) assert_true(hd_str_is_equal(result.events.ids[i], step.events.ids[i]));
             }
         }
         if (kind == HD_STEP_POSTINGS) assert_int_equal(result.names.count, step.names.count);

@@ -39,7 +39,7 @@ static const golden_plan golden_plans[] = {
      "2 shares SHARES a>b rides facets=time\n"
      "3 filter b.timestamp > '2025-01-01'\n"
      "4 measure FAR b~a\n"
-     "5 sort top\n"
+     "5 sort top late_ids\n"
      "6 limit\n"
      "7 return\n"},
     {"START a = events(entity: 'x') MATCH (a)-[s:SHARES {min_w: 0.1}]-(b)-[:FAR]-(a) WHERE b.timestamp > "
@@ -49,7 +49,7 @@ static const golden_plan golden_plans[] = {
      "3 measure FAR b~a\n"
      "4 facts b facets=time\n"
      "5 filter b.timestamp > '2025-01-01'\n"
-     "6 sort\n"
+     "6 sort late_ids\n"
      "7 limit\n"
      "8 return\n"},
     {"START a = events(ids: ['x']) MATCH (a)-[n:NEXT*1..3]->(b) RETURN b, n.hops ORDER BY n.hops", true,
@@ -77,7 +77,7 @@ static const golden_plan golden_plans[] = {
      "2 expand PARTICIPATED_IN a>e rides\n"
      "3 expand PARTICIPATED_IN e>b rides distinct_from=0\n"
      "4 facts e facets=event_count\n"
-     "5 aggregate\n"
+     "5 aggregate order_end=3\n"
      "6 sort top\n"
      "7 limit\n"
      "8 return\n"},
@@ -99,23 +99,23 @@ static const golden_plan golden_plans[] = {
      "1 start a\n"
      "2 expand MEMBER_OF a>t rides\n"
      "3 sort whole\n"
-     "4 aggregate\n"
+     "4 aggregate order_end=3\n"
      "5 sort top\n"
      "6 limit\n"
      "7 return\n"},
     {"START a = events(k: 5) MATCH (a)-[s:SHARES]-(b) RETURN DISTINCT b.thread, sum(s.count) AS c", true,
      "1 start a\n"
-     "2 shares SHARES a>b rides facets=thread\n"
-     "3 aggregate\n"
-     "4 distinct\n"
+     "2 shares SHARES a>b rides facets=id,thread\n"
+     "3 aggregate order_end=3\n"
+     "4 distinct order_end=3\n"
      "5 sort top\n"
      "6 limit\n"
      "7 return\n"},
     {"START a = events(k: 5) MATCH (a)-[s:SHARES]-(b) RETURN avg(s.weight) AS w", true,
      "1 start a\n"
      "2 shares SHARES a>b rides\n"
-     "3 sort whole\n"
-     "4 aggregate\n"
+     "3 sort whole late_ids\n"
+     "4 aggregate order_end=0\n"
      "5 sort top\n"
      "6 limit\n"
      "7 return\n"},
@@ -127,13 +127,13 @@ static const golden_plan golden_plans[] = {
      "4 facts b facets=summary\n"
      "5 measure a~b\n"
      "6 filter cos(a, b) > 0.5; a.summary <> b.summary\n"
-     "7 sort top\n"
+     "7 sort top late_ids\n"
      "8 limit\n"
      "9 return\n"},
     {"START a = events(k: 5) MATCH (a)-[:SHARES]-(b) RETURN cos(a, b) AS c", true,
      "1 start a\n"
      "2 shares SHARES a>b rides\n"
-     "3 sort top\n"
+     "3 sort top late_ids\n"
      "4 limit\n"
      "5 measure a~b\n"
      "6 return\n"},
@@ -143,6 +143,42 @@ static const golden_plan golden_plans[] = {
      "3 sort top\n"
      "4 limit\n"
      "5 return\n"},
+    {"START a = events(k: 5) MATCH (a)-[:PARTICIPATED_IN]-(e)-[:PARTICIPATED_IN]-(b) RETURN e.name, count(DISTINCT b) AS n "
+     "ORDER BY n DESC, e.name", true,
+     "1 start a\n"
+     "2 expand PARTICIPATED_IN a>e rides\n"
+     "3 expand PARTICIPATED_IN e>b rides distinct_from=0\n"
+     "4 aggregate order_end=0\n"
+     "5 sort top\n"
+     "6 limit\n"
+     "7 return\n"},
+    {"START a = events(k: 5) MATCH (a)-[:PARTICIPATED_IN]-(e)-[:PARTICIPATED_IN]-(b) RETURN b, e.name ORDER BY b.timestamp", true,
+     "1 start a\n"
+     "2 expand PARTICIPATED_IN a>e rides\n"
+     "3 expand PARTICIPATED_IN e>b rides facets=time distinct_from=0\n"
+     "4 sort top late_ids\n"
+     "5 limit\n"
+     "6 return\n"},
+    {"START a = events(k: 5) MATCH (a)-[:PARTICIPATED_IN]-(e)-[:PARTICIPATED_IN]-(b) WHERE b <> a RETURN b.thread, collect(e.name)", true,
+     "1 start a\n"
+     "2 expand PARTICIPATED_IN a>e rides\n"
+     "3 expand PARTICIPATED_IN e>b rides facets=id,thread distinct_from=0\n"
+     "4 filter b <> a\n"
+     "5 sort whole\n"
+     "6 aggregate order_end=5\n"
+     "7 sort top\n"
+     "8 limit\n"
+     "9 return\n"},
+    {"START a = events(k: 5) MATCH (a)-[:PARTICIPATED_IN]-(e)-[:PARTICIPATED_IN]-(b)-[m:MEMBER_OF]->(t) RETURN DISTINCT m.kind", false,
+     "1 start a\n"
+     "2 expand PARTICIPATED_IN a>e\n"
+     "3 expand PARTICIPATED_IN e>b distinct_from=0\n"
+     "4 expand MEMBER_OF b>t\n"
+     "5 facts b facets=id\n"
+     "6 distinct order_end=7\n"
+     "7 sort\n"
+     "8 limit\n"
+     "9 return\n"},
 };
 /* clang-format on */
 

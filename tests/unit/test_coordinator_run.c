@@ -20,6 +20,10 @@ static uint64_t seed;
 
 enum { EVENTS = 12, TAGS = 5 };
 
+static uint64_t local_of(uint32_t number) {
+    return hd_local(number % 3, number);
+}
+
 /* A run over a bound query, with some nodes in it: events "e0" .. in an order of handles that is not that of their ids. */
 typedef struct bench {
     hd_arena *arena;
@@ -47,7 +51,9 @@ static void set_up(bench *b, const char *text) {
         uint32_t n = (i * 7 + 3) % EVENTS;
         hd_str id;
         assert_int_equal(hd_arena_printf(b->arena, &id, "e%02u", n), HD_OK);
-        assert_int_equal(co_nodes_intern_event(&b->run.nodes, id, &b->events[n]), HD_OK);
+        assert_int_equal(co_nodes_intern_event(&b->run.nodes, local_of(n), &b->events[n]), HD_OK);
+        co_nodes_event(&b->run.nodes, b->events[n])->id = id;
+        co_nodes_event(&b->run.nodes, b->events[n])->known = HD_FACET_ID;
     }
     for (uint32_t i = 0; i < TAGS; i++) {
         hd_id128 *id = hd_arena_alloc_zero(b->arena, 1, sizeof(*id));
@@ -67,19 +73,23 @@ static void nodes_are_interned_once_and_only_learn(void **state) {
     bench b;
     set_up(&b, "START a = events(k: 5) RETURN a");
     uint32_t again, *handles;
-    assert_int_equal(co_nodes_intern_event(&b.run.nodes, HD_STR("e03"), &again), HD_OK);
+    assert_int_equal(co_nodes_intern_event(&b.run.nodes, local_of(3), &again), HD_OK);
     assert_int_equal(again, b.events[3]);
     assert_int_equal(b.run.nodes.event_count, EVENTS);
-    hd_str ids[] = {HD_STR("e03"), HD_STR("new")}, threads[] = {HD_STR("t"), {NULL, 0}};
+    uint64_t locals[] = {local_of(3), hd_local(200, 3)};
+    hd_str ids[] = {{NULL, 0}, HD_STR("new")}, threads[] = {HD_STR("t"), {NULL, 0}};
     int64_t times[] = {7, 8}, orders[] = {5, 6};
     uint8_t flags[] = {HD_EVENT_EXISTS | HD_EVENT_HAS_THREAD, HD_EVENT_EXISTS | HD_EVENT_HAS_ORDER};
     hd_event_batch batch = {
-        .count = 2, .ids = ids, .flags = flags, .timestamp_us = times, .order_index = orders, .threads = threads};
+        .count = 2, .locals = locals, .ids = ids, .flags = flags, .timestamp_us = times, .order_index = orders, .threads = threads};
     assert_int_equal(co_nodes_learn_events(&b.run.nodes, &batch, HD_FACET_TIME | HD_FACET_ORDER, &handles), HD_OK);
     const co_event *known = co_nodes_event(&b.run.nodes, handles[0]), *fresh = co_nodes_event(&b.run.nodes, handles[1]);
     assert_int_equal(handles[0], b.events[3]);
     assert_int_equal(handles[1], EVENTS);
-    assert_int_equal(known->known, HD_FACET_TIME | HD_FACET_ORDER); /* what was not asked for is not taken over */
+    uint32_t facets = HD_FACET_ID | HD_FACET_TIME | HD_FACET_ORDER; /* what was not asked for is not taken over, but for ids */
+    assert_int_equal(known->known, facets);
+    assert_int_equal(fresh->known, facets);
+    assert_true(hd_str_is_equal(known->id, HD_STR("e03")) && hd_str_is_equal(fresh->id, HD_STR("new")));
     assert_int_equal(known->timestamp_us, 7);
     assert_false(known->flags & HD_EVENT_HAS_ORDER);
     assert_true(fresh->flags & HD_EVENT_HAS_ORDER);
@@ -208,8 +218,8 @@ static void rows_have_a_total_order(void **state) {
         key kx, ky;
         make_row(&b, &rng, x, &kx);
         make_row(&b, &rng, y, &ky);
-        assert_int_equal(sign_of(co_order_compare_rows(&b.run, x, y)), compare_keys(&kx, &ky));
-        assert_int_equal(sign_of(co_order_compare_rows(&b.run, y, x)), compare_keys(&ky, &kx));
+        assert_int_equal(sign_of(co_order_compare_rows(&b.run, x, y, b.run.query->var_count)), compare_keys(&kx, &ky));
+        assert_int_equal(sign_of(co_order_compare_rows(&b.run, y, x, b.run.query->var_count)), compare_keys(&ky, &kx));
     }
     tear_down(&b);
 }
@@ -221,7 +231,7 @@ static void a_group_stands_where_its_first_row_stands(void **state) {
     set_up(&b, ORDER_QUERY);
     give_kinds(&b);
     co_groups groups;
-    co_groups_init(&groups, &b.run, 2);
+    co_groups_init(&groups, &b.run, 2, b.run.query->var_count);
     key first[20];
     bool is_met[20] = {false};
     uint32_t group_of[20], met = 0;

@@ -66,13 +66,16 @@ static float *make_floats(size_t count) {
     return values;
 }
 
-static hd_event_batch make_events(uint32_t count, uint32_t facets, bool has_flags, uint32_t dimension) {
+/* Of a frontier: locals, or ids, or both. `flags`: what every event has, −1: no column. */
+static hd_event_batch make_events(uint32_t count, uint32_t facets, int flags, uint32_t dimension) {
     hd_event_batch batch = {.count = count};
     if (count == 0) return batch;
-    batch.ids = make_texts(count, 1, false);
-    if (has_flags) {
+    bool has_ids = (facets & HD_FACET_ID) || coin();
+    if (has_ids) batch.ids = make_texts(count, 1, false);
+    if (!has_ids || coin()) fill_random(batch.locals = make(count, 8), count * 8);
+    if (flags >= 0) {
         batch.flags = make(count, 1);
-        for (uint32_t i = 0; i < count; i++) batch.flags[i] = (uint8_t)below(16);
+        for (uint32_t i = 0; i < count; i++) batch.flags[i] = (uint8_t)(flags | below(16));
     }
     if (facets & HD_FACET_TIME) fill_random(batch.timestamp_us = make(count, 8), count * 8);
     if (facets & HD_FACET_ORDER) fill_random(batch.order_index = make(count, 8), count * 8);
@@ -83,6 +86,21 @@ static hd_event_batch make_events(uint32_t count, uint32_t facets, bool has_flag
     if (facets & HD_FACET_VECTOR) {
         batch.vectors = make_floats((size_t)count * dimension);
         batch.dimension = dimension;
+    }
+    return batch;
+}
+
+/* Of a result: locals in one of the partitions asked, and `flags` as above; where nothing exists there is no local, maybe no id. */
+static hd_event_batch make_found(const hd_step_request *request, uint32_t count, uint32_t facets, int flags) {
+    hd_event_batch batch = make_events(count, facets, flags, 0);
+    if (count == 0) return batch;
+    if (!(facets & HD_FACET_ID) && coin()) batch.ids = NULL;
+    batch.locals = make(count, 8);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t ordinal = request->partitions[below(request->partition_count)].ordinal;
+        bool exists = batch.flags[i] & HD_EVENT_EXISTS;
+        batch.locals[i] = exists ? hd_local(ordinal, (uint32_t)next_random()) : HD_LOCAL_NONE;
+        if (!exists && batch.ids != NULL && coin()) batch.ids[i] = (hd_str){NULL, 0};
     }
     return batch;
 }
@@ -174,7 +192,8 @@ static hd_step make_step(hd_step_kind kind) {
         step.frontier_label = (hd_label)(1 + below(3));
         if (step.frontier_label == HD_LABEL_EVENT) {
             step.facets = (below(64) & ANY_EVENT_FACETS) | (coin() ? HD_FACET_ENTITIES : coin() ? HD_FACET_TAGS : 0);
-            step.events = make_events(count, 0, false, 0);
+            step.facets |= coin() ? HD_FACET_ID : 0;
+            step.events = make_events(count, 0, -1, 0);
         } else {
             step.facets = coin() ? HD_FACET_TYPE : 0;
             step.names = make_names(count, false, false);
@@ -182,25 +201,25 @@ static hd_step make_step(hd_step_kind kind) {
         break;
     case HD_STEP_POSTINGS:
         step.frontier_label = coin() ? HD_LABEL_ENTITY : HD_LABEL_TAG;
-        step.facets = below(64) & ANY_EVENT_FACETS;
+        step.facets = (below(64) & ANY_EVENT_FACETS) | (coin() ? HD_FACET_ID : 0);
         step.kinds = (uint8_t)below(4);
         step.names = make_names(count, false, false);
         break;
     case HD_STEP_SHARES:
         step.shares_min = 1 + below(3);
-        step.events = make_events(count, 0, false, 0);
+        step.events = make_events(count, 0, -1, 0);
         step.names = make_names(1 + below(9), false, false);
         step.edges = make_edges(count, step.names.count, false, 0);
         break;
     case HD_STEP_NEXT:
         step.is_backward = coin();
         step.facets = HD_FACET_TIME | HD_FACET_ORDER;
-        step.events = make_events(count, ANY_EVENT_FACETS & ~(HD_FACET_SUMMARY | HD_FACET_CONTENT), true, 0);
+        step.events = make_events(count, HD_FACET_ID | (ANY_EVENT_FACETS & ~(HD_FACET_SUMMARY | HD_FACET_CONTENT)), 0, 0);
         break;
     case HD_STEP_MEASURE:
         step.dimension = 1 + below(20);
-        step.events = make_events(count, coin() ? HD_FACET_VECTOR : 0, false, step.dimension);
-        step.to_events = make_events(1 + below(9), 0, false, 0);
+        step.events = make_events(count, coin() ? HD_FACET_VECTOR : 0, -1, step.dimension);
+        step.to_events = make_events(1 + below(9), 0, -1, 0);
         step.edges = make_edges(count, step.to_events.count, false, 0);
         break;
     case HD_STEP_RESOLVE:
@@ -215,8 +234,10 @@ static hd_step make_step(hd_step_kind kind) {
 static hd_partition_ref *make_refs(uint32_t count) {
     hd_partition_ref *refs = make(count, sizeof(*refs));
     bool has_resume = coin();
+    uint32_t turn = count & (count - 1) ? 0 : below(count); /* all below the next power of two, and different */
     for (uint32_t i = 0; i < count; i++) {
-        refs[i] = (hd_partition_ref){.id = i + 1, .epoch = below(3), .incarnation = next_random(), .sequence = next_random()};
+        refs[i] = (hd_partition_ref){
+            .id = i + 1, .ordinal = i ^ turn, .epoch = below(3), .incarnation = next_random(), .sequence = next_random()};
         if (has_resume) refs[i].resume = make_optional(30);
     }
     return refs;
@@ -271,7 +292,7 @@ static hd_step_result make_result(const hd_step_request *request, const hd_step 
     uint32_t other = 1 + below(9);
     switch (step->kind) {
     case HD_STEP_START:
-        result.events = make_events(HD_MIN(other, step->start.k), step->start.facets, true, 0);
+        result.events = make_found(request, HD_MIN(other, step->start.k), step->start.facets | HD_FACET_ID, HD_EVENT_EXISTS);
         if (coin() || step->start.mode == HD_START_CLOSEST) {
             result.events.scores = make(result.events.count, 8);
             for (uint32_t i = 0; i < result.events.count; i++) result.events.scores[i] = below(1000) / 1000.0;
@@ -283,7 +304,7 @@ static hd_step_result make_result(const hd_step_request *request, const hd_step 
         break;
     case HD_STEP_FACTS:
         if (step->frontier_label == HD_LABEL_EVENT) {
-            result.events = make_events(from, step->facets, true, 0);
+            result.events = make_found(request, from, step->facets | (step->events.locals ? 0 : HD_FACET_ID), 0);
             bool has_lists = step->facets & (HD_FACET_ENTITIES | HD_FACET_TAGS);
             if (has_lists) result.names = make_names(other, true, false);
             if (has_lists) result.edges = make_edges(from, other, step->facets & HD_FACET_TAGS, 0);
@@ -293,16 +314,16 @@ static hd_step_result make_result(const hd_step_request *request, const hd_step 
         break;
     case HD_STEP_POSTINGS:
         result.names = make_names(from, true, false);
-        result.events = make_events(other, step->facets, true, 0);
+        result.events = make_found(request, other, step->facets, HD_EVENT_EXISTS);
         result.edges = make_edges(from, other, true, 0);
         break;
     case HD_STEP_SHARES:
         result.names = make_names(other, true, false);
-        result.events = make_events(3, step->facets, true, 0);
+        result.events = make_found(request, 3, step->facets, HD_EVENT_EXISTS);
         result.edges = make_edges(from, 3, false, other);
         break;
     case HD_STEP_NEXT:
-        result.events = make_events(other, step->facets, true, 0);
+        result.events = make_found(request, other, step->facets | HD_FACET_ID, HD_EVENT_EXISTS);
         result.edges = make_edges(from, other, true, 0);
         break;
     case HD_STEP_MEASURE: {
@@ -467,6 +488,7 @@ static void dump_bytes(hd_buf *out, const char *name, const void *bytes, size_t 
 static void dump_events(hd_buf *out, const hd_event_batch *batch) {
     uint32_t n = batch->count;
     hd_buf_printf(out, "\nevents %u of dimension %u", n, batch->dimension);
+    dump_bytes(out, "locals", batch->locals, n * 8);
     dump_texts(out, "ids", batch->ids, n);
     dump_bytes(out, "flags", batch->flags, n);
     dump_bytes(out, "times", batch->timestamp_us, n * 8);
@@ -509,7 +531,8 @@ static void dump_edges(hd_buf *out, const hd_edges *edges) {
 
 static void dump_refs(hd_buf *out, const hd_partition_ref *refs, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
-        hd_buf_printf(out, "\npartition %lx %lx %lx %lx ", refs[i].id, refs[i].epoch, refs[i].incarnation, refs[i].sequence);
+        hd_buf_printf(out, "\npartition %lx %u %lx %lx %lx ", refs[i].id, refs[i].ordinal, refs[i].epoch, refs[i].incarnation,
+                      refs[i].sequence);
         dump_text(out, refs[i].resume);
     }
 }
@@ -801,7 +824,7 @@ static hd_status decode_again(const hd_request *request) {
 
 static void requests_that_break_the_contract_are_refused(void **state) {
     hd_arena_reset(made);
-    hd_partition_ref refs[2] = {{.id = 1}, {.id = 2}};
+    hd_partition_ref refs[2] = {{.id = 1}, {.id = 2, .ordinal = 1}};
     hd_step steps[3];
     hd_request request = {.id = 1,
                           .kind = HD_MESSAGE_STEP,
@@ -826,6 +849,11 @@ static void requests_that_break_the_contract_are_refused(void **state) {
     refs[1].id = 1; /* a partition twice */
     assert_int_equal(decode_again(&request), HD_WIRE);
     refs[1].id = 2;
+    refs[1].ordinal = 0; /* a place twice */
+    assert_int_equal(decode_again(&request), HD_WIRE);
+    refs[1].ordinal = 2; /* of two */
+    assert_int_equal(decode_again(&request), HD_WIRE);
+    refs[1].ordinal = 1;
     request.step.org_partitions = 3; /* no power of two */
     assert_int_equal(decode_again(&request), HD_WIRE);
     request.step.org_partitions = 4;
@@ -858,11 +886,57 @@ static void requests_that_break_the_contract_are_refused(void **state) {
     assert_int_equal(decode_again(&request), HD_WIRE); /* to 1 of 1 */
     to[0] = 0;
     assert_int_equal(decode_again(&request), HD_OK);
+    uint64_t local = hd_local(1, 5);
+    steps[0].events.ids = NULL; /* neither id nor local */
+    assert_int_equal(decode_again(&request), HD_WIRE);
+    steps[0].events.locals = &local;
+    assert_int_equal(decode_again(&request), HD_OK);
+    uint8_t flags = HD_EVENT_EXISTS;
+    int64_t number = 0;
+    hd_str none = {NULL, 0};
+    hd_step next = {.kind = HD_STEP_NEXT, .from_result = -1, .frontier_label = HD_LABEL_EVENT};
+    next.events = (hd_event_batch){.count = 1,
+                                   .ids = &id,
+                                   .flags = &flags,
+                                   .timestamp_us = &number,
+                                   .order_index = &number,
+                                   .threads = &none,
+                                   .previous = &none};
+    request.step.steps = &next;
+    assert_int_equal(decode_again(&request), HD_OK);
+    next.events.ids = NULL; /* a place in a thread ends with one */
+    next.events.locals = &local;
+    assert_int_equal(decode_again(&request), HD_WIRE);
+    request.step.steps = steps;
+    steps[0].events.ids = &id;
     id = make_text(65, 65);
     assert_int_equal(decode_again(&request), HD_WIRE);
     request.id = 0;
     id = HD_STR("e");
     assert_int_equal(decode_again(&request), HD_WIRE);
+}
+
+/* A local of no partition that was asked; none outside of FACTS; no column, and no ids where they have to be. */
+static void check_locals(const hd_step_request *request, const hd_step_reply *reply) {
+    hd_event_batch *events = &reply->results[0].events;
+    uint32_t row = below(events->count);
+    uint64_t before = events->locals[row];
+    events->locals[row] = hd_local(request->org_partitions + below(300), 7);
+    assert_int_equal(hd_codec_check_reply(request, reply), HD_WIRE);
+    events->locals[row] = HD_LOCAL_NONE;
+    bool is_facts = request->steps[0].kind == HD_STEP_FACTS;
+    assert_int_equal(hd_codec_check_reply(request, reply), is_facts ? HD_OK : HD_WIRE);
+    events->locals[row] = before;
+    hd_event_batch whole = *events;
+    events->locals = NULL;
+    assert_int_equal(hd_codec_check_reply(request, reply), HD_WIRE);
+    *events = whole;
+    events->ids = NULL;
+    hd_step_kind kind = request->steps[0].kind;
+    bool are_needed = kind == HD_STEP_START || kind == HD_STEP_NEXT || (request->steps[0].facets & HD_FACET_ID) ||
+                      (is_facts && request->steps[0].events.locals == NULL);
+    assert_int_equal(hd_codec_check_reply(request, reply), are_needed ? HD_WIRE : HD_OK);
+    *events = whole;
 }
 
 static void replies_that_do_not_fit_are_refused(void **state) {
@@ -882,6 +956,7 @@ static void replies_that_do_not_fit_are_refused(void **state) {
         result->verdicts[0].partition += 1000;
         assert_int_equal(hd_codec_check_reply(&request.step, &reply.step), HD_WIRE);
         result->verdicts[0].partition -= 1000;
+        if (result->events.count > 0) check_locals(&request.step, &reply.step);
         if (step->kind == HD_STEP_MEASURE && edges > 0) {
             result->edges.is_answered = NULL;
         } else if (edges > 0) {

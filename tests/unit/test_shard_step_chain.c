@@ -77,17 +77,25 @@ static void test_chain_is_its_steps(void **state) {
         build(f);
         hd_step start = make_start(arena, round % 2 ? HD_START_NEWEST : HD_START_CLOSEST);
         start.start.facets = NEXT_FACETS;
-        hd_step entities = {.kind = HD_STEP_FACTS, .number = 2, .frontier_label = HD_LABEL_EVENT, .facets = HD_FACET_ENTITIES};
+        hd_step entities = {
+            .kind = HD_STEP_FACTS, .number = 2, .frontier_label = HD_LABEL_EVENT, .facets = HD_FACET_ID | HD_FACET_ENTITIES};
         hd_step tags = entities;
-        tags.facets = HD_FACET_TAGS;
-        hd_step shares = {.kind = HD_STEP_SHARES, .number = 3, .from_result = 1, .frontier_label = HD_LABEL_EVENT, .shares_min = 1};
+        tags.facets = HD_FACET_ID | HD_FACET_TAGS;
+        hd_step shares = {.kind = HD_STEP_SHARES,
+                          .number = 3,
+                          .from_result = 1,
+                          .frontier_label = HD_LABEL_EVENT,
+                          .facets = HD_FACET_ID,
+                          .shares_min = 1};
         hd_step measure = {.kind = HD_STEP_MEASURE, .number = 4, .from_result = 2, .frontier_label = HD_LABEL_EVENT};
         hd_step next = {.kind = HD_STEP_NEXT, .number = 2, .frontier_label = HD_LABEL_EVENT, .facets = NEXT_FACETS};
         hd_step next2 = next, measure_next = measure;
         next2.from_result = 1;
         measure_next.from_result = 1;
-        hd_step postings = {.kind = HD_STEP_POSTINGS, .number = 3, .from_result = 1, .frontier_label = HD_LABEL_TAG};
-        hd_step facts = {.kind = HD_STEP_FACTS, .from_result = 2, .frontier_label = HD_LABEL_EVENT, .facets = HD_FACET_SUMMARY};
+        hd_step postings = {
+            .kind = HD_STEP_POSTINGS, .number = 3, .from_result = 1, .frontier_label = HD_LABEL_TAG, .facets = HD_FACET_ID};
+        hd_step facts = {
+            .kind = HD_STEP_FACTS, .from_result = 2, .frontier_label = HD_LABEL_EVENT, .facets = HD_FACET_ID | HD_FACET_SUMMARY};
         for (uint32_t w = 0; w < 2; w++) {
             setting s = {.world = &f->worlds[w],
                          .sequences = f->worlds[w].sequences,
@@ -123,10 +131,10 @@ static bench *bench_new(void) {
     b->arena = hd_arena_new(0);
     for (uint32_t p = 0; p < PARTS; p++) {
         b->sources[p] = (sh_source){.graph = b->f.worlds[1].graphs[p], .incarnation = 5, .get_text = text_of_record};
-        b->refs[p] = (hd_partition_ref){.id = 1 + p, .epoch = 1};
+        b->refs[p] = (hd_partition_ref){.id = 1 + p, .ordinal = p, .epoch = 1};
     }
     b->steps[0] = (hd_step){.kind = HD_STEP_START, .from_result = -1, .start = {.mode = HD_START_NEWEST, .k = 5}};
-    b->steps[1] = (hd_step){.kind = HD_STEP_FACTS, .frontier_label = HD_LABEL_EVENT, .facets = HD_FACET_SUMMARY};
+    b->steps[1] = (hd_step){.kind = HD_STEP_FACTS, .frontier_label = HD_LABEL_EVENT, .facets = HD_FACET_ID | HD_FACET_SUMMARY};
     b->request = (hd_step_request){.org = 1,
                                    .partitions = b->refs,
                                    .partition_count = PARTS,

@@ -54,11 +54,11 @@ static void setup_new(setup *s) {
     hd_name_group *group = hd_arena_alloc_zero(s->arena, 1, sizeof(*group));
     *id = hd_name_id(HD_STR("Anna"));
     *group = (hd_name_group){.ids = id, .count = 1};
-    for (uint32_t p = 0; p < PARTS; p++) s->refs[p] = (hd_partition_ref){.id = 1 + p, .epoch = 1};
+    for (uint32_t p = 0; p < PARTS; p++) s->refs[p] = (hd_partition_ref){.id = 1 + p, .ordinal = p, .epoch = 1};
     s->steps[0] = (hd_step){.kind = HD_STEP_START, .number = 1, .from_result = -1};
     s->steps[0].start = (hd_start){.mode = HD_START_NEWEST, .k = EVENTS, .entities = group, .entity_groups = 1};
     s->steps[1] = (hd_step){.kind = HD_STEP_FACTS, .number = 2, .frontier_label = HD_LABEL_EVENT};
-    s->steps[1].facets = HD_FACET_SUMMARY | HD_FACET_CONTENT;
+    s->steps[1].facets = HD_FACET_ID | HD_FACET_SUMMARY | HD_FACET_CONTENT;
     s->request = (hd_step_request){.org = ORG,
                                    .partitions = s->refs,
                                    .partition_count = PARTS,
@@ -134,7 +134,7 @@ static void test_refusals(void **state) {
     hd_partition_ref fixed = s.reply.partitions[1];
     s.refs[1].epoch = 2;
     check_refusal(&s, HD_MAP_STALE);
-    s.refs[1] = (hd_partition_ref){.id = 99, .epoch = 1};
+    s.refs[1] = (hd_partition_ref){.id = 99, .ordinal = 1, .epoch = 1};
     check_refusal(&s, HD_MAP_STALE);
     s.refs[1] = fixed;
     s.refs[1].incarnation++;
