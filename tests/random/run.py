@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random graphs and queries on Heddle and on the oracle.
 
-    tests/random/run.py --seeds 1..500              graphs of these seeds, 40 queries each, P = 1 and P = 4 over two shards
+    tests/random/run.py --seeds 1..500              graphs of these seeds, 40 queries each, P = 1 and P = 4 over two shards (--partitions, --shards)
     tests/random/run.py --seeds 17                  one seed again
     tests/random/run.py --seeds 1..200 --budgets    the same under lowered caps
     tests/random/run.py --replay FILE               a kept case
@@ -43,7 +43,7 @@ def check_query(clients, graph, query, is_budget):
 def run_seed(cluster, seed, arguments, totals):
     case = differ.Case(seed, arguments.queries)
     name = "random-%d" % seed
-    clients = differ.open_orgs(cluster, name, case.data["dimension"])
+    clients = differ.open_orgs(cluster, name, case.data["dimension"], arguments.partitions)
     failed = False
     try:
         graph = differ.load(clients[0], case.data["operations"])
@@ -63,7 +63,7 @@ def run_seed(cluster, seed, arguments, totals):
     finally:
         for client in clients:
             client.close()
-        differ.drop_orgs(cluster, name)
+        differ.drop_orgs(cluster, name, arguments.partitions)
     return not failed
 
 
@@ -109,6 +109,7 @@ def main():
     parser.add_argument("--queries", type=int, default=40, help="queries a graph")
     parser.add_argument("--budgets", action="store_true", help="under lowered caps")
     parser.add_argument("--shards", type=int, default=2)
+    parser.add_argument("--partitions", type=lambda text: tuple(map(int, text.split(","))), default=(1, 4), help="of the orgs that are compared: 1,4")
     parser.add_argument("--keep", default=str(pathlib.Path(__file__).resolve().parents[1] / "regress"), help="folder for failing cases")
     parser.add_argument("--failures", type=int, default=5, help="stop after as many")
     parser.add_argument("--replay", help="a kept case")

@@ -8,6 +8,7 @@ import pathlib
 import pytest
 
 from support import differ
+from support.cluster import Cluster
 
 REGRESS = sorted((pathlib.Path(__file__).resolve().parents[1] / "regress").glob("*.json"))
 QUERIES, BUDGET_QUERIES, BLOCK = 40, 8, 5
@@ -26,11 +27,11 @@ def name_of(block):
     return "%d..%d" % (block[0], block[-1])
 
 
-def run(cluster, seed, query_count, check):
+def run(cluster, seed, query_count, check, partitions=(1, 4)):
     """Every query of one seed; a difference names how to run it again."""
     case = differ.Case(seed, query_count)
     name = "seed-%d-%d" % (seed, query_count)
-    clients = differ.open_orgs(cluster, name, case.data["dimension"])
+    clients = differ.open_orgs(cluster, name, case.data["dimension"], partitions)
     try:
         graph = [differ.load(client, case.data["operations"]) for client in clients][0]
         return sum(check(clients, graph, query) for query in case.queries)
@@ -39,7 +40,11 @@ def run(cluster, seed, query_count, check):
     finally:
         for client in clients:
             client.close()
-        differ.drop_orgs(cluster, name)
+        differ.drop_orgs(cluster, name, partitions)
+
+
+def check_budgets(clients, graph, query):
+    return all([differ.check_budgets(client, graph, query, sizes=(1, 2, 5, 20)) for client in clients])
 
 
 @pytest.mark.parametrize("block", blocks(seeds("1..60")), ids=name_of)
@@ -52,12 +57,25 @@ def test_answers_are_the_oracles_on_any_partitions(cluster, block):
 @pytest.mark.parametrize("block", blocks(seeds("1001..1015")), ids=name_of)
 def test_the_report_tells_the_truth_under_caps(cluster, block):
     print("seeds", name_of(block))
-
-    def check(clients, graph, query):
-        return all([differ.check_budgets(client, graph, query, sizes=(1, 2, 5, 20)) for client in clients])
-
-    compared = sum(run(cluster, seed, BUDGET_QUERIES, check) for seed in block)
+    compared = sum(run(cluster, seed, BUDGET_QUERIES, check_budgets) for seed in block)
     assert compared > len(block) * BUDGET_QUERIES // 2
+
+
+LAYOUTS = {
+    "one shard": (dict(shards=1), (1, 8)),  # a whole org on one shard is walked in chains
+    "three shards": (dict(shards=3), (2, 8)),
+    "without the planner's rules": (dict(shards=2, environment={"HEDDLE_PLAN_RULES": "off"}), (1, 4)),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_answers_do_not_depend_on_the_way_they_are_found(layout):
+    settings, partitions = LAYOUTS[layout]
+    with Cluster(coordinator_words=["--deadline", "60s"], **settings) as cluster:
+        for seed in seeds("2001..2008"):
+            print("seed", seed)
+            run(cluster, seed, QUERIES, differ.check_pair, partitions)
+            run(cluster, seed, 2, check_budgets, partitions)
 
 
 @pytest.mark.parametrize("path", REGRESS, ids=lambda path: path.stem)

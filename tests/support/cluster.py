@@ -194,11 +194,11 @@ class Served:
 class Cluster(Served):
     """Shards and a coordinator as separate programs, over ipc:// or tcp://."""
 
-    def __init__(self, shards=2, is_tcp=False, data=None, coordinator_words=(), shard_words=()):
+    def __init__(self, shards=2, is_tcp=False, data=None, coordinator_words=(), shard_words=(), environment=None):
         self.is_owner = data is None
         self.data = pathlib.Path(data or tempfile.mkdtemp(prefix="heddle-test-"))
         self.shard_words, self.coordinator_words = list(shard_words), list(coordinator_words)
-        self.shards, self.coordinator = [], None
+        self.shards, self.coordinator, self.environment = [], None, environment
         self.endpoints = []
         for number in range(shards):
             socket_path = "ipc://%s/shard%d.sock" % (self.data, number)
@@ -228,7 +228,7 @@ class Cluster(Served):
         words = [BUILD / "heddle-coordinator", "--data", self.data / "coordinator", "--listen", "127.0.0.1:0", *self.coordinator_words]
         for endpoint in self.endpoints:
             words += ["--shard", endpoint]
-        self.coordinator = Process(words, self.data / "coordinator.log")
+        self.coordinator = Process(words, self.data / "coordinator.log", environment=self.environment)
         self.url = self.coordinator.wait_ready()
 
     def admin_key(self):
