@@ -34,6 +34,20 @@ static sh_postings postings_of(const sh_view *view, bool is_tag, uint32_t number
     return is_tag ? sh_view_tag_postings(view, number) : sh_view_entity_postings(view, number);
 }
 
+/* How many slots a plain array of rows may have for each entry that is read; below that a map is cheaper. */
+enum { SLOTS_AN_ENTRY = 16 };
+
+/* Makes room for what `entries` postings can bring. */
+static hd_status expect_entries(sh_run *run, sh_work *work, const sh_view *view, uint64_t entries) {
+    work->row_at = NULL;
+    if (view->slot_end / SLOTS_AN_ENTRY < entries) HD_ALLOC(work->row_at, run->arena, view->slot_end);
+    uint64_t rows = HD_MIN(entries, sh_view_live_events(view));
+    if (!work->row_at) HD_TRY(hd_map64_reserve(&work->row_of, (uint32_t)rows));
+    HD_TRY(sh_grow(run->arena, &work->where, &work->capacity, work->count + (uint32_t)rows, sizeof(*work->where)));
+    if (entries > UINT32_MAX / 2) return HD_OK;
+    return sh_grow(run->arena, &work->edges, &work->edge_capacity, work->edge_count + (uint32_t)entries, sizeof(*work->edges));
+}
+
 static hd_status visit_postings(sh_run *run, sh_work *work, uint32_t part) {
     const sh_view *view = &run->parts[part].view;
     const sh_token *token = &run->parts[part].token;
@@ -47,8 +61,7 @@ static hd_status visit_postings(sh_run *run, sh_work *work, uint32_t part) {
         HD_TRY(sh_work_meet_name(run, work, part, is_tag, i, &numbers[i], &count));
         if (numbers[i] != SH_NONE) entries += postings_of(view, is_tag, numbers[i]).count;
     }
-    entries = HD_MIN(entries, HD_MIN(run->request->scanned_max - run->scanned, sh_view_live_events(view)));
-    HD_TRY(hd_map64_reserve(&work->row_of, (uint32_t)entries));
+    HD_TRY(expect_entries(run, work, view, HD_MIN(entries, run->request->scanned_max - run->scanned)));
     for (uint32_t i = index_of(token->at[0]); i < work->frontier.count; i++) {
         if (!sh_run_go_on(run, 1)) return sh_run_cut(run, part, &(sh_token){{i, 0}});
         if (numbers[i] == SH_NONE) continue;

@@ -73,7 +73,8 @@ typedef struct sh_work {
 
     uint64_t *where; /* the result's events, in order */
     uint32_t count, capacity;
-    hd_map64 row_of; /* where → row */
+    hd_map64 row_of;  /* where → row */
+    uint32_t *row_at; /* by slot of the part that is visited: 1 + row, 0: none; NULL: row_of has them */
 
     sh_edge *edges;
     uint32_t edge_count, edge_capacity;

@@ -68,7 +68,14 @@ hd_status sh_run_check_locals(const sh_run *run, const uint64_t *locals, uint32_
 /* -- rows, edges, names -------------------------------------------------------------------------------------------------------- */
 hd_status sh_work_row(sh_run *run, sh_work *work, uint64_t where, uint32_t *row_out) {
     bool is_new;
-    HD_TRY(hd_map64_put(&work->row_of, where, work->count, row_out, &is_new));
+    if (work->row_at) {
+        uint32_t *row = &work->row_at[sh_where_slot(where)];
+        is_new = *row == 0;
+        if (is_new) *row = work->count + 1;
+        *row_out = *row - 1;
+    } else {
+        HD_TRY(hd_map64_put(&work->row_of, where, work->count, row_out, &is_new));
+    }
     if (!is_new) return HD_OK;
     HD_TRY(sh_grow(run->arena, &work->where, &work->capacity, work->count + 1, sizeof(*work->where)));
     work->where[work->count++] = where;
@@ -202,6 +209,12 @@ hd_status sh_work_put_events(sh_run *run, sh_work *work, uint32_t facets, bool i
 }
 
 /* -- edges ---------------------------------------------------------------------------------------------------------------------- */
+static bool are_edges_sorted(const sh_work *work) {
+    for (uint32_t e = 1; e < work->edge_count; e++)
+        if (work->edges[e].from < work->edges[e - 1].from) return false;
+    return true;
+}
+
 static void sort_edges(const sh_work *work, const uint32_t *offsets, uint32_t *next, uint32_t from_count, uint32_t *order_out) {
     for (uint32_t f = 0; f < from_count; f++) next[f] = offsets[f];
     for (uint32_t e = 0; e < work->edge_count; e++) order_out[next[work->edges[e].from]++] = e;
@@ -209,21 +222,23 @@ static void sort_edges(const sh_work *work, const uint32_t *offsets, uint32_t *n
 
 hd_status sh_work_put_edges(sh_run *run, sh_work *work, uint32_t from_count, bool has_kinds, bool has_via) {
     hd_edges *edges = &work->result->edges;
-    uint32_t count = work->edge_count, *order, *next;
+    uint32_t count = work->edge_count, *order = NULL, *next;
     edges->from_count = from_count;
     HD_ALLOC(edges->offsets, run->arena, (size_t)from_count + 1);
     HD_ALLOC(edges->to, run->arena, count);
     if (has_kinds) HD_ALLOC(edges->kinds, run->arena, count);
     if (has_via) HD_ALLOC(edges->via_offsets, run->arena, (size_t)count + 1);
     if (has_via) HD_ALLOC(edges->via, run->arena, work->via_count);
-    HD_ALLOC(order, run->arena, count);
-    HD_ALLOC(next, run->arena, from_count);
     for (uint32_t e = 0; e < count; e++) edges->offsets[work->edges[e].from + 1]++;
     for (uint32_t f = 0; f < from_count; f++) edges->offsets[f + 1] += edges->offsets[f];
-    sort_edges(work, edges->offsets, next, from_count, order);
+    if (!are_edges_sorted(work)) { /* several parts were visited, one after the other */
+        HD_ALLOC(order, run->arena, count);
+        HD_ALLOC(next, run->arena, from_count);
+        sort_edges(work, edges->offsets, next, from_count, order);
+    }
     uint32_t via = 0;
     for (uint32_t e = 0; e < count; e++) {
-        const sh_edge *edge = &work->edges[order[e]];
+        const sh_edge *edge = &work->edges[order ? order[e] : e];
         edges->to[e] = edge->to;
         if (has_kinds) edges->kinds[e] = edge->kind;
         if (!has_via) continue;

@@ -47,10 +47,11 @@ static hd_status build_chain(co_run *run, co_chain *chain) {
  * large walk is left to the operators, who ask in pieces, so that what came back in time is not lost with what did not. */
 enum { CHAIN_SCANNED = 50000, CHAIN_MEASURED = 20000, CHAIN_FRONTIER = 2000 };
 
-static hd_budget lower_caps(hd_budget *budget) {
+static hd_budget lower_caps(hd_budget *budget, bool is_start_measured) {
     hd_budget before = *budget;
     budget->caps[HD_CAP_SCANNED] = HD_MIN(budget->caps[HD_CAP_SCANNED], budget->used[HD_CAP_SCANNED] + CHAIN_SCANNED);
-    budget->caps[HD_CAP_MEASURED] = HD_MIN(budget->caps[HD_CAP_MEASURED], budget->used[HD_CAP_MEASURED] + CHAIN_MEASURED);
+    if (!is_start_measured) /* a search measures what it has to, with or without a chain; asking for it twice would cost most of all */
+        budget->caps[HD_CAP_MEASURED] = HD_MIN(budget->caps[HD_CAP_MEASURED], budget->used[HD_CAP_MEASURED] + CHAIN_MEASURED);
     budget->caps[HD_CAP_FRONTIER] = HD_MIN(budget->caps[HD_CAP_FRONTIER], (uint64_t)CHAIN_FRONTIER);
     return before;
 }
@@ -103,7 +104,7 @@ hd_status co_chain_ask(co_run *run, const co_plan_step *plan_step, hd_step *star
     HD_TRY(make_steps(run, chain, plan_step, start, &steps));
     HD_ALLOC(results, run->arena, count);
     HD_ALLOC(outcomes, run->arena, count);
-    hd_budget before = lower_caps(run->budget);
+    hd_budget before = lower_caps(run->budget, run->start_vector != NULL);
     hd_status status = co_fanout_run_chain(run->fanout, steps, count, results, outcomes, &done);
     memcpy(run->budget->caps, before.caps, sizeof(before.caps));
     HD_TRY(status);

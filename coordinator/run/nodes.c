@@ -23,9 +23,63 @@ co_name *co_nodes_name(co_nodes *nodes, hd_label label, uint32_t handle) {
     return &table->items[handle];
 }
 
+/* -- events by local: a map, and beside it plain arrays for partitions of which a large part is met ------------------------------- */
+
+enum { DENSE_ROWS_MIN = 1024, DENSE_NUMBERS_A_ROW = 16 }; /* at most so many numbers, of four bytes, for each event of a table */
+
+static struct co_dense_handles *dense_of(const co_nodes *nodes, uint64_t local) {
+    uint32_t ordinal = hd_local_ordinal(local);
+    return nodes->dense != NULL && ordinal < HD_PARTITIONS_MAX ? &nodes->dense[ordinal] : NULL;
+}
+
+/* Gives a partition its array, with those of its events that are known. */
+static hd_status open_dense(co_nodes *nodes, uint32_t ordinal, uint32_t end) {
+    struct co_dense_handles *dense = &nodes->dense[ordinal];
+    HD_ALLOC(dense->handles, nodes->arena, end);
+    dense->end = end;
+    for (uint32_t handle = 0; handle < nodes->event_count; handle++) {
+        uint64_t local = nodes->events[handle].local;
+        if (hd_local_ordinal(local) == ordinal && (uint32_t)local < end) dense->handles[(uint32_t)local] = handle + 1;
+    }
+    return HD_OK;
+}
+
+/* Makes room for the events of a table, in the way that fits how many there are. */
+static hd_status expect_events(co_nodes *nodes, const hd_event_batch *batch) {
+    if (batch->count >= DENSE_ROWS_MIN) {
+        uint32_t rows[HD_PARTITIONS_MAX] = {0}, ends[HD_PARTITIONS_MAX] = {0};
+        if (nodes->dense == NULL) HD_ALLOC(nodes->dense, nodes->arena, HD_PARTITIONS_MAX);
+        for (uint32_t i = 0; i < batch->count; i++) {
+            uint32_t ordinal = hd_local_ordinal(batch->locals[i]) % HD_PARTITIONS_MAX;
+            rows[ordinal]++;
+            ends[ordinal] = HD_MAX(ends[ordinal], (uint32_t)batch->locals[i] + 1);
+        }
+        for (uint32_t p = 0; p < HD_PARTITIONS_MAX; p++) {
+            bool is_wide = rows[p] > 0 && ends[p] / DENSE_NUMBERS_A_ROW <= rows[p];
+            if (is_wide && ends[p] > nodes->dense[p].end)
+                HD_TRY(open_dense(nodes, p, (uint32_t)HD_MIN(ends[p] + (uint64_t)ends[p] / 8, (uint64_t)UINT32_MAX)));
+        }
+    } else {
+        HD_TRY(hd_map64_reserve(&nodes->event_by_local, batch->count));
+    }
+    return batch->count == 0 ? HD_OK
+                             : CO_GROW(nodes->arena, nodes->events, nodes->event_capacity, nodes->event_count + batch->count - 1);
+}
+
+static hd_status find_handle(co_nodes *nodes, uint64_t local, uint32_t *handle_out, bool *is_new_out) {
+    struct co_dense_handles *dense = dense_of(nodes, local);
+    if (dense == NULL || (uint32_t)local >= dense->end)
+        return hd_map64_put(&nodes->event_by_local, local, nodes->event_count, handle_out, is_new_out);
+    uint32_t *handle = &dense->handles[(uint32_t)local];
+    *is_new_out = *handle == 0;
+    if (*is_new_out) *handle = nodes->event_count + 1;
+    *handle_out = *handle - 1;
+    return HD_OK;
+}
+
 hd_status co_nodes_intern_event(co_nodes *nodes, uint64_t local, uint32_t *handle_out) {
     bool is_new;
-    HD_TRY(hd_map64_put(&nodes->event_by_local, local, nodes->event_count, handle_out, &is_new));
+    HD_TRY(find_handle(nodes, local, handle_out, &is_new));
     if (!is_new) return HD_OK;
     HD_TRY(CO_GROW(nodes->arena, nodes->events, nodes->event_capacity, nodes->event_count));
     nodes->events[nodes->event_count++] = (co_event){.local = local, .start_index = CO_CELL_NONE};
@@ -77,7 +131,7 @@ hd_status co_nodes_learn_events(co_nodes *nodes, const hd_event_batch *batch, ui
     uint32_t *handles;
     HD_ALLOC(handles, nodes->arena, batch->count);
     if (batch->ids != NULL) facets |= HD_FACET_ID; /* maybe for nothing else than that they were few */
-    HD_TRY(hd_map64_reserve(&nodes->event_by_local, batch->count));
+    HD_TRY(expect_events(nodes, batch));
     for (uint32_t i = 0; i < batch->count; i++) {
         HD_TRY(co_nodes_intern_event(nodes, batch->locals[i], &handles[i]));
         if (facets & ~nodes->events[handles[i]].known) co_nodes_learn_event(nodes, handles[i], batch, i, facets);

@@ -38,6 +38,10 @@ typedef struct co_name_table {
 typedef struct co_nodes {
     hd_arena *arena;
     hd_map64 event_by_local;
+    struct co_dense_handles {
+        uint32_t *handles; /* by number: 1 + the handle, 0 where it has none yet */
+        uint32_t end;      /* numbers below it stand here, those from it on in the map */
+    } * dense;             /* by ordinal, of partitions with wide tables; NULL until there is one */
     co_event *events;
     uint32_t event_count, event_capacity;
     co_name_table entities, tags;

@@ -7,6 +7,16 @@
 #include "coordinator/run/groups.h"
 #include "coordinator/run/op.h"
 
+/* Pairs of a group and a node's handle that were met: a bit each, in words of 64 neighbouring handles. Handles are given in the order in
+ * which nodes come, so a group's lie close together, and the word wanted is mostly the last one. */
+typedef struct seen_pairs {
+    hd_map64 word_of; /* group << 32 | handle / 64 → index of the word */
+    uint64_t *words;
+    uint32_t count, capacity;
+    uint64_t last_key;
+    uint32_t last_word;
+} seen_pairs;
+
 typedef struct aggregate_state {
     co_cursor cursor;
     const hd_expr **keys; /* the items without aggregates */
@@ -16,7 +26,8 @@ typedef struct aggregate_state {
     co_accumulator *accumulators; /* group × aggregate */
     uint32_t accumulator_capacity;
     co_groups *seen;        /* by aggregate with DISTINCT: (group, value) */
-    hd_map64 *seen_handles; /* the same where the value is a node: group and handle */
+    seen_pairs *seen_nodes; /* the same where the value is a node */
+    bool are_counts;        /* no aggregate looks at a value */
     uint32_t *key_vars;     /* variables that the keys stand on */
     uint32_t key_var_count;
     uint32_t *last_row; /* rows that follow each other mostly share their keys' variables, and so their group */
@@ -37,6 +48,15 @@ static hd_status list_key_vars(co_op *op, aggregate_state *state) {
     return HD_OK;
 }
 
+static bool is_node_var(const co_query *query, const hd_expr *expr) {
+    return expr->kind == HD_EXPR_VAR && !query->vars[expr->index].is_relation;
+}
+
+/* count asks of its argument only whether it is null, which a node never is. */
+static bool is_counted(const co_query *query, const hd_expr *aggregate) {
+    return aggregate->aggregate == HD_AGG_COUNT && (aggregate->arg_count == 0 || is_node_var(query, aggregate->args[0]));
+}
+
 static hd_status open_aggregate(co_op *op) {
     const co_query *query = op->run->query;
     aggregate_state *state;
@@ -44,22 +64,35 @@ static hd_status open_aggregate(co_op *op) {
     HD_ALLOC(state->keys, op->run->arena, query->item_count);
     HD_ALLOC(state->values, op->run->arena, query->item_count);
     HD_ALLOC(state->seen, op->run->arena, query->aggregate_count);
-    HD_ALLOC(state->seen_handles, op->run->arena, query->aggregate_count);
+    HD_ALLOC(state->seen_nodes, op->run->arena, query->aggregate_count);
     HD_ALLOC(state->last_row, op->run->arena, query->var_count);
     for (uint32_t i = 0; i < query->item_count; i++)
         if (!query->items[i].has_aggregate) state->keys[state->key_count++] = query->items[i].expr;
     co_groups_init(&state->groups, op->run, state->key_count, op->step->order_end);
+    state->are_counts = true;
     for (uint32_t i = 0; i < query->aggregate_count; i++) {
         co_groups_init(&state->seen[i], op->run, 2, 0);
-        hd_map64_init(&state->seen_handles[i], op->run->arena);
+        hd_map64_init(&state->seen_nodes[i].word_of, op->run->arena);
+        state->seen_nodes[i].last_key = UINT64_MAX;
+        state->are_counts = state->are_counts && is_counted(query, query->aggregates[i]);
     }
     state->last_group = CO_CELL_NONE;
     op->state = state;
     return list_key_vars(op, state);
 }
 
-static bool is_node_var(const co_query *query, const hd_expr *expr) {
-    return expr->kind == HD_EXPR_VAR && !query->vars[expr->index].is_relation;
+static hd_status find_word(hd_arena *arena, seen_pairs *seen, uint64_t key, uint64_t **word_out) {
+    bool is_new;
+    if (key != seen->last_key) {
+        HD_TRY(hd_map64_put(&seen->word_of, key, seen->count, &seen->last_word, &is_new));
+        seen->last_key = key;
+        if (is_new) {
+            HD_TRY(CO_GROW(arena, seen->words, seen->capacity, seen->count));
+            seen->words[seen->count++] = 0;
+        }
+    }
+    *word_out = &seen->words[seen->last_word];
+    return HD_OK;
 }
 
 /* DISTINCT: has this value not been met in this group? */
@@ -67,8 +100,14 @@ static hd_status is_first(co_op *op, aggregate_state *state, const uint32_t *row
                           const hd_value *value, bool *is_first_out) {
     const hd_expr *argument = op->run->query->aggregates[index]->args[0];
     uint32_t place;
-    if (is_node_var(op->run->query, argument))
-        return hd_map64_put(&state->seen_handles[index], (uint64_t)group << 32 | row[argument->index], 0, &place, is_first_out);
+    if (is_node_var(op->run->query, argument)) {
+        uint32_t handle = row[argument->index];
+        uint64_t *word, bit = UINT64_C(1) << handle % 64;
+        HD_TRY(find_word(op->run->arena, &state->seen_nodes[index], (uint64_t)group << 32 | handle / 64, &word));
+        *is_first_out = !(*word & bit);
+        *word |= bit;
+        return HD_OK;
+    }
     hd_value pair[2] = {hd_value_int(group), *value};
     return co_groups_put(&state->seen[index], pair, NULL, CO_CELL_NONE, &place, is_first_out);
 }
@@ -78,10 +117,7 @@ static hd_status add_value(co_op *op, aggregate_state *state, const uint32_t *ro
     const hd_expr *aggregate = run->query->aggregates[index];
     co_accumulator *accumulator = &state->accumulators[(size_t)group * run->query->aggregate_count + index];
     hd_value value = HD_VALUE_NULL;
-    /* count asks of its argument only whether it is null, which a node never is */
-    bool is_counted =
-        aggregate->aggregate == HD_AGG_COUNT && (aggregate->arg_count == 0 || is_node_var(run->query, aggregate->args[0]));
-    if (!is_counted) {
+    if (!is_counted(run->query, aggregate)) {
         HD_TRY(co_run_eval(run, row, aggregate->args[0], &value));
         if (value.type == HD_TYPE_NULL) return HD_OK;
     }
@@ -117,6 +153,10 @@ static bool is_of_last_group(const aggregate_state *state, const uint32_t *row) 
 
 static hd_status take_row(co_op *op, aggregate_state *state, const uint32_t *row) {
     co_run *run = op->run;
+    if (is_of_last_group(state, row) && state->are_counts && state->groups.order_end == 0) { /* nothing to compute or compare */
+        for (uint32_t i = 0; i < run->query->aggregate_count; i++) HD_TRY(add_value(op, state, row, state->last_group, i));
+        return HD_OK;
+    }
     hd_arena_mark mark = hd_arena_get_mark(run->scratch);
     if (is_of_last_group(state, row)) {
         co_groups_offer(&state->groups, state->last_group, row);

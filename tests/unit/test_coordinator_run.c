@@ -97,6 +97,42 @@ static void nodes_are_interned_once_and_only_learn(void **state) {
     tear_down(&b);
 }
 
+/* Narrow and wide tables in turn, of partitions that are met in large part or hardly: a local is one handle however it is found. */
+static void wide_tables_are_interned_like_narrow_ones(void **state) {
+    enum { NUMBERS = 20000, ORDINALS = 3, ROWS_MAX = 4000 };
+    test_random rng = {seed};
+    for (int round = 0; round < 10; round++) {
+        bench b;
+        set_up(&b, "START a = events(k: 5) RETURN a");
+        uint32_t *known = hd_alloc(sizeof(*known) * ORDINALS * NUMBERS), count = EVENTS;
+        memset(known, 0xff, sizeof(*known) * ORDINALS * NUMBERS);
+        for (uint32_t n = 0; n < EVENTS; n++) known[n % 3 * NUMBERS + n] = b.events[n];
+        for (int table = 0; table < 12; table++) {
+            uint64_t *locals = hd_alloc(sizeof(*locals) * ROWS_MAX);
+            uint8_t *flags = hd_alloc_zero(ROWS_MAX, 1);
+            uint32_t *handles, rows = test_random_below(&rng, 2) ? 1 + test_random_below(&rng, 30) : ROWS_MAX;
+            uint32_t end = table < 6 ? 3000 : NUMBERS; /* later ones know numbers beyond those of the first */
+            for (uint32_t i = 0; i < rows; i++) {
+                uint32_t ordinal = test_random_below(&rng, 300) == 0 ? 2 : test_random_below(&rng, 2);
+                locals[i] = hd_local(ordinal, test_random_below(&rng, end));
+            }
+            hd_event_batch batch = {.count = rows, .locals = locals, .flags = flags};
+            assert_int_equal(co_nodes_learn_events(&b.run.nodes, &batch, 0, &handles), HD_OK);
+            for (uint32_t i = 0; i < rows; i++) {
+                uint32_t *expected = &known[hd_local_ordinal(locals[i]) * NUMBERS + (uint32_t)locals[i]];
+                if (*expected == UINT32_MAX) *expected = count++;
+                assert_int_equal(handles[i], *expected);
+                assert_true(co_nodes_event(&b.run.nodes, handles[i])->local == locals[i]);
+            }
+            assert_int_equal(b.run.nodes.event_count, count);
+            hd_free(flags);
+            hd_free(locals);
+        }
+        hd_free(known);
+        tear_down(&b);
+    }
+}
+
 /* -- adjacency -------------------------------------------------------------------------------------------------------------------- */
 
 /* Lists of 0 to 100 edges, so short and indexed ones; a tag may be there in both kinds. */
@@ -381,6 +417,7 @@ int main(int argc, char **argv) {
     seed = test_seed(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_are_interned_once_and_only_learn),
+        cmocka_unit_test(wide_tables_are_interned_like_narrow_ones),
         cmocka_unit_test(edges_are_found_like_in_a_list),
         cmocka_unit_test(an_adjacency_is_shared_by_what_it_holds),
         cmocka_unit_test(rows_have_a_total_order),
