@@ -516,7 +516,8 @@ static void check_caps(const setting *s, const hd_step *step, lines *expected, u
             check_same(&whole->l, expected, "gone on with");
             /* However a budget is shared out, what was enough stays enough. */
             if (whole->scanned > scanned || whole->measured > measured)
-                fail_msg("%s: %lu and %lu used in pieces, %lu and %lu at once", s->what, whole->scanned, whole->measured, scanned, measured);
+                fail_msg("%s: %lu and %lu used in pieces, %lu and %lu at once", s->what, whole->scanned, whole->measured, scanned,
+                         measured);
             gathered_free(g);
             gathered_free(whole);
         }
