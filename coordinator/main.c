@@ -91,6 +91,13 @@ static void raise_file_limit(void) {
         hd_log(HD_LOG_WARN, "main", "cannot raise the limit of open files: %s", strerror(errno));
 }
 
+/* What the process may have open beside HTTP connections: each worker, and the two threads that look after the shards, reach every
+ * shard through a socket of their own, which takes two descriptors, and two more while a lost one is replaced. */
+static uint32_t count_own_descriptors(const settings *s) {
+    enum { ELSEWHERE = 64, A_SOCKET = 4, WATCHERS = 2 };
+    return ELSEWHERE + (uint32_t)((s->workers + WATCHERS) * s->shards.count * A_SOCKET);
+}
+
 /* ---- what runs ---- */
 
 typedef struct process {
@@ -125,6 +132,7 @@ static hd_status start(process *p, hd_error *error) {
     co_http_settings http = {.listen = s->listen,
                              .is_public_allowed = s->allow_public_http,
                              .workers = (uint32_t)s->workers,
+                             .descriptors_reserved = count_own_descriptors(s),
                              .limits = {.waiting_max = (uint32_t)s->queue_max,
                                         .org_waiting_max = (uint32_t)s->org_queue_max,
                                         .org_running_max = (uint32_t)org_running_max},

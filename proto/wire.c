@@ -146,7 +146,11 @@ hd_status hd_wire_server_new(const char *endpoint, hd_wire_server **server_out, 
     hd_wire_server *server = hd_alloc_zero(1, sizeof(*server));
     server->socket = socket;
     server->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    HD_CHECK(server->wake >= 0);
+    if (server->wake < 0) {
+        zmq_close(socket);
+        hd_free(server);
+        return hd_error_set(error, HD_UNAVAILABLE, "wire", "cannot listen on '%s': too few file descriptors", endpoint);
+    }
     size_t size = sizeof(server->endpoint);
     HD_CHECK(zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, server->endpoint, &size) == 0);
     HD_CHECK(pthread_mutex_init(&server->mutex, NULL) == 0);

@@ -21,6 +21,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -32,7 +33,8 @@
 #include "coordinator/front/routes.h"
 
 enum {
-    CONNECTIONS_MAX = 4096,
+    CONNECTIONS_MAX = 4096, /* fewer where the process may not open so many files */
+    CONNECTIONS_MIN = 16,
     IDLE_S = 60,                   /* a connection on which nothing moves is closed */
     CONNECTION_MEMORY = 64 * 1024, /* of the library, for headers and one piece of body */
     DISCARD_MAX = 64 << 20,        /* of a body that is over the limit; beyond it the connection is closed */
@@ -432,12 +434,28 @@ static hd_status open_socket(co_http *http, hd_error *error) {
     return HD_OK;
 }
 
+/* As many connections as leave the rest of the process its file descriptors: without them it could not reach a shard again. */
+static hd_status count_connections(const co_http *http, unsigned *connections_out, hd_error *error) {
+    struct rlimit files = {.rlim_cur = RLIM_INFINITY};
+    uint64_t reserved = http->settings.descriptors_reserved;
+    *connections_out = CONNECTIONS_MAX;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= reserved + CONNECTIONS_MAX) return HD_OK;
+    if (files.rlim_cur < reserved + CONNECTIONS_MIN)
+        return hd_error_set(error, HD_UNAVAILABLE, "http",
+                            "%llu open files are too few: with so many workers and shards it takes %llu (ulimit -n)",
+                            (unsigned long long)files.rlim_cur, (unsigned long long)(reserved + CONNECTIONS_MIN));
+    *connections_out = (unsigned)(files.rlim_cur - reserved);
+    return HD_OK;
+}
+
 static hd_status start_daemon(co_http *http, hd_error *error) {
+    unsigned connections;
+    HD_TRY(count_connections(http, &connections, error));
     http->daemon =
         MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG, 0, NULL, NULL,
                          on_request, http, MHD_OPTION_EXTERNAL_LOGGER, log_library, NULL, MHD_OPTION_LISTEN_SOCKET, http->socket,
                          MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,
-                         MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S,
+                         MHD_OPTION_CONNECTION_LIMIT, connections, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S,
                          MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_END);
     if (http->daemon != NULL) return HD_OK;
     return hd_error_set(error, HD_UNAVAILABLE, "http", "the HTTP server does not start (too few file descriptors, or no memory)");

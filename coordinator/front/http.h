@@ -12,7 +12,9 @@ typedef struct co_http_settings {
     bool is_public_allowed; /* listening beyond loopback has to be asked for */
     uint32_t workers;
     co_admission_limits limits;
-    uint64_t drain_ms; /* how long running calls may take to end when the server stops */
+    uint32_t
+        descriptors_reserved; /* file descriptors that the rest of the process may come to need; connections get none of them */
+    uint64_t drain_ms;        /* how long running calls may take to end when the server stops */
 } co_http_settings;
 
 /* Listens and serves from here on. `services` and `admin` are borrowed until co_http_stop returns. HD_ARGUMENT: the address is

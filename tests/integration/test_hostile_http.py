@@ -1,5 +1,6 @@
 """Requests that no client of ours sends: byte by byte over a socket. Each is met with an answer or a closed connection, never with another
 request's answer, and the coordinator goes on."""
+import concurrent.futures
 import json
 import os
 import re
@@ -7,6 +8,8 @@ import socket
 import urllib.parse
 
 import pytest
+
+from support.cluster import BUILD, Client, Process, children_named, free_port, wait_until
 
 QUERY = b'{"query": "START a = events(k: 5) RETURN a.id"}'
 PATH = b"/v1/tools/query_memory_graph"
@@ -144,3 +147,32 @@ def test_clients_that_leave_before_the_answer(cluster, org):
         with socket.create_connection((place.hostname, place.port), timeout=30) as connection:
             connection.sendall(request(org))
     assert org.query("START a = events(k: 5) RETURN a.id")["rows"] == [["e"]]
+
+
+def test_connections_leave_the_process_its_own_files(tmp_path):
+    """A process that may open few files is filled with connections before its workers have ever reached a shard."""
+    words = ["sh", "-c", 'ulimit -n 200; exec "$@"', "sh", BUILD / "heddle", "serve", "--data", tmp_path / "data", "--shards", 2, "--listen", "127.0.0.1:%d" % (port := free_port())]
+    serve, url, idle = Process(words, tmp_path / "log", is_ready_told=False), "http://127.0.0.1:%d" % port, []
+    try:
+        wait_until(lambda: '"ready: http' in serve.log(), "serve is ready")
+        key = (tmp_path / "data" / "admin.key").read_text().strip()
+        callers = [Client(url, Client(url, key).send("POST", "/v1/admin/orgs", {"name": "a"}).json["key"]) for _ in range(1)]
+        callers += [Client(url, callers[0].key) for _ in range(7)]
+        assert all(caller.send("GET", "/healthz").status == 200 for caller in callers)
+        before = children_named(serve.pid, "heddle-coordina")
+        idle = [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(400)]
+        with concurrent.futures.ThreadPoolExecutor(len(callers)) as pool:
+            for _ in range(5):
+                for reply in pool.map(lambda caller: caller.tool("query_memory_graph", {"query": "START a = events(k: 5) RETURN a"}), callers):
+                    assert reply.status == 200, reply.body
+        assert children_named(serve.pid, "heddle-coordina") == before, serve.log()[-3000:]
+    finally:
+        for connection in idle:
+            connection.close()
+        serve.stop()
+
+
+def test_too_few_files_are_said(tmp_path):
+    words = ["sh", "-c", 'ulimit -n 60; exec "$@"', "sh", BUILD / "heddle-coordinator", "--data", tmp_path / "c", "--listen", "127.0.0.1:0", "--shard", "tcp://127.0.0.1:1"]
+    process = Process(words, tmp_path / "log", is_ready_told=False)
+    assert process.child.wait(60) == 1 and "ulimit -n" in process.log()
