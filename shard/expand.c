@@ -158,12 +158,11 @@ static uint32_t order_entities(const sh_work *work, uint32_t i) {
 static hd_status judge_candidate(sh_run *run, sh_work *work, uint32_t part, uint32_t i, uint32_t list_count, uint32_t list,
                                  sh_slot slot) {
     const shares_state *state = work->state;
-    sh_event event;
-    sh_view_get_event(&run->parts[part].view, slot, &event);
-    uint32_t via = work->via_count, shared = 0;
+    uint32_t via = work->via_count, shared = 0, entity_count;
+    const uint32_t *entities = sh_view_entities_sorted(&run->parts[part].view, slot, &entity_count);
     HD_TRY(sh_grow(run->arena, &work->via, &work->via_capacity, via + list_count, sizeof(*work->via)));
-    for (uint32_t a = 0, b = 0; a < list_count && b < event.entity_count;) {
-        uint32_t number_a = state->by_number[a].number, number_b = event.entities_sorted[b];
+    for (uint32_t a = 0, b = 0; a < list_count && b < entity_count;) {
+        uint32_t number_a = state->by_number[a].number, number_b = entities[b];
         if (number_a == number_b) {
             uint32_t rank = state->by_number[a].rank;
             if (rank < list) return HD_OK; /* it was met there */
@@ -182,6 +181,13 @@ static hd_status judge_candidate(sh_run *run, sh_work *work, uint32_t part, uint
     return HD_OK;
 }
 
+/* Events of a list lie anywhere in memory: their rows are sent for in time, and from the rows their entities. */
+static void prefetch_candidates(const sh_view *view, const sh_postings *postings, uint64_t offset) {
+    enum { ROWS_AHEAD = 24, ENTITIES_AHEAD = 12 };
+    if (offset + ROWS_AHEAD < postings->count) sh_view_prefetch_row(view, postings->slots[offset + ROWS_AHEAD]);
+    if (offset + ENTITIES_AHEAD < postings->count) sh_view_prefetch_entities(view, postings->slots[offset + ENTITIES_AHEAD]);
+}
+
 /* All lists of one frontier event that have to be read, from (`list`, `offset`) on. */
 static hd_status share_one(sh_run *run, sh_work *work, uint32_t part, uint32_t i, uint64_t list, uint64_t offset) {
     const shares_state *state = work->state;
@@ -194,6 +200,7 @@ static hd_status share_one(sh_run *run, sh_work *work, uint32_t part, uint32_t i
         for (; offset < postings.count; offset++) {
             if (!sh_run_take_scanned(run)) return sh_run_cut(run, part, &(sh_token){{i, list, offset}});
             sh_slot slot = postings.slots[offset];
+            prefetch_candidates(view, &postings, offset);
             if (slot == self || !sh_view_is_visible(view, slot)) continue;
             HD_TRY(judge_candidate(run, work, part, i, count, (uint32_t)list, slot));
         }

@@ -380,6 +380,16 @@ void sh_view_prefetch_parts(const sh_view *view, sh_slot slot) {
     __builtin_prefetch(row->lists);
 }
 
+const uint32_t *sh_view_entities_sorted(const sh_view *view, sh_slot slot, uint32_t *count_out) {
+    const sh_row *row = sh_graph_row(view->graph, slot);
+    *count_out = row->entity_count;
+    return sh_row_entities_sorted(row);
+}
+
+void sh_view_prefetch_entities(const sh_view *view, sh_slot slot) {
+    __builtin_prefetch(sh_row_entities_sorted(sh_graph_row(view->graph, slot)));
+}
+
 int sh_graph_compare_time(const sh_graph *graph, sh_slot a, sh_slot b) {
     const sh_row *x = sh_graph_row(graph, a), *y = sh_graph_row(graph, b);
     if (x->timestamp_us != y->timestamp_us) return x->timestamp_us < y->timestamp_us ? -1 : 1;

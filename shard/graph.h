@@ -83,6 +83,9 @@ hd_str sh_view_event_id(const sh_view *view, sh_slot slot);
 /* For loops over many events in no order of memory: has the event's row on its way to the cache; its id and lists, once the row is. */
 void sh_view_prefetch_row(const sh_view *view, sh_slot slot);
 void sh_view_prefetch_parts(const sh_view *view, sh_slot slot);
+/* Just the entity numbers, ascending; and them alone on their way to the cache, once the row is there. */
+const uint32_t *sh_view_entities_sorted(const sh_view *view, sh_slot slot, uint32_t *count_out);
+void sh_view_prefetch_entities(const sh_view *view, sh_slot slot);
 
 /* -- names: entities and tags have dense numbers of their own --------------------------------------------------------------- */
 uint32_t sh_view_find_entity(const sh_view *view, hd_id128 id); /* number, or SH_NONE; existing means event_count > 0 */

@@ -230,10 +230,10 @@ static hd_status set_places(co_run *run, const co_fetched *wanted, hd_event_batc
     for (uint32_t i = 0; i < wanted->count; i++) {
         const co_event *event = co_nodes_event(&run->nodes, wanted->handles[i]);
         events->flags[i] = event->flags | HD_EVENT_EXISTS;
-        events->timestamp_us[i] = event->timestamp_us;
-        events->order_index[i] = event->order_index;
-        events->threads[i] = event->thread;
-        events->previous[i] = event->previous;
+        events->timestamp_us[i] = event->facts->timestamp_us;
+        events->order_index[i] = event->facts->order_index;
+        events->threads[i] = event->facts->thread;
+        events->previous[i] = event->facts->previous;
     }
     return HD_OK;
 }

@@ -15,15 +15,15 @@ static void write_text_or_null(co_json *json, const char *key, hd_str text) {
 
 static void write_event(co_json *json, const co_event *event) {
     co_json_member_str(json, "id", event->id);
-    write_text_or_null(json, "summary", event->known & HD_FACET_SUMMARY ? event->summary : (hd_str){NULL, 0});
+    write_text_or_null(json, "summary", event->known & HD_FACET_SUMMARY ? event->facts->summary : (hd_str){NULL, 0});
     co_json_key(json, "timestamp");
     if (event->known & HD_FACET_TIME)
-        co_json_instant(json, event->timestamp_us);
+        co_json_instant(json, event->facts->timestamp_us);
     else
         co_json_null(json);
     co_json_key(json, "order_index");
     if ((event->known & HD_FACET_ORDER) && (event->flags & HD_EVENT_HAS_ORDER))
-        co_json_int(json, event->order_index);
+        co_json_int(json, event->facts->order_index);
     else
         co_json_null(json);
 }

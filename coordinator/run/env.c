@@ -25,13 +25,13 @@ static hd_value event_property(co_run *run, uint32_t handle, hd_property propert
     const co_event *event = co_nodes_event(&run->nodes, handle);
     switch (property) {
     case HD_PROP_ID: return event->known & HD_FACET_ID ? hd_value_text(event->id) : unknown(run);
-    case HD_PROP_SCORE: return event->has_score ? hd_value_float(event->score) : HD_VALUE_NULL;
-    case HD_PROP_TIMESTAMP: return event->known & HD_FACET_TIME ? hd_value_instant(event->timestamp_us) : unknown(run);
+    case HD_PROP_SCORE: return event->has_score ? hd_value_float(event->facts->score) : HD_VALUE_NULL;
+    case HD_PROP_TIMESTAMP: return event->known & HD_FACET_TIME ? hd_value_instant(event->facts->timestamp_us) : unknown(run);
     case HD_PROP_ORDER_INDEX:
         if (!(event->known & HD_FACET_ORDER)) return unknown(run);
-        return event->flags & HD_EVENT_HAS_ORDER ? hd_value_int(event->order_index) : HD_VALUE_NULL;
-    case HD_PROP_THREAD: return event->known & HD_FACET_THREAD ? text_or_null(event->thread) : unknown(run);
-    case HD_PROP_SUMMARY: return event->known & HD_FACET_SUMMARY ? text_or_null(event->summary) : unknown(run);
+        return event->flags & HD_EVENT_HAS_ORDER ? hd_value_int(event->facts->order_index) : HD_VALUE_NULL;
+    case HD_PROP_THREAD: return event->known & HD_FACET_THREAD ? text_or_null(event->facts->thread) : unknown(run);
+    case HD_PROP_SUMMARY: return event->known & HD_FACET_SUMMARY ? text_or_null(event->facts->summary) : unknown(run);
     default: HD_CHECK(!"a property that events do not have"); return HD_VALUE_NULL;
     }
 }

@@ -96,45 +96,67 @@ hd_status co_nodes_intern_name(co_nodes *nodes, hd_label label, const hd_id128 *
     return HD_OK;
 }
 
-void co_nodes_learn_event(co_nodes *nodes, uint32_t handle, const hd_event_batch *batch, uint32_t row, uint32_t facets) {
+static hd_status open_facts(co_nodes *nodes, co_event *event) {
+    if (event->facts == NULL) HD_ALLOC(event->facts, nodes->arena, 1);
+    return HD_OK;
+}
+
+hd_status co_nodes_learn_score(co_nodes *nodes, uint32_t handle, double score) {
+    co_event *event = &nodes->events[handle];
+    HD_TRY(open_facts(nodes, event));
+    event->facts->score = score;
+    event->has_score = true;
+    return HD_OK;
+}
+
+hd_status co_nodes_learn_event(co_nodes *nodes, uint32_t handle, const hd_event_batch *batch, uint32_t row, uint32_t facets) {
     co_event *event = &nodes->events[handle];
     uint8_t flags = batch->flags != NULL ? batch->flags[row] : 0;
     if ((facets & HD_FACET_ID) && batch->ids != NULL && batch->ids[row].data != NULL) {
         event->id = batch->ids[row];
         event->known |= HD_FACET_ID;
     }
+    if ((facets & ~(uint32_t)HD_FACET_ID) == 0) return HD_OK;
+    HD_TRY(open_facts(nodes, event));
     if ((facets & HD_FACET_TIME) && batch->timestamp_us != NULL) {
-        event->timestamp_us = batch->timestamp_us[row];
+        event->facts->timestamp_us = batch->timestamp_us[row];
         event->known |= HD_FACET_TIME;
     }
     if ((facets & HD_FACET_ORDER) && batch->order_index != NULL) {
-        event->order_index = batch->order_index[row];
+        event->facts->order_index = batch->order_index[row];
         event->flags |= flags & HD_EVENT_HAS_ORDER;
         event->known |= HD_FACET_ORDER;
     }
     if ((facets & HD_FACET_THREAD) && batch->threads != NULL) {
-        event->thread = (flags & HD_EVENT_HAS_THREAD) ? batch->threads[row] : (hd_str){NULL, 0};
+        event->facts->thread = (flags & HD_EVENT_HAS_THREAD) ? batch->threads[row] : (hd_str){NULL, 0};
         event->flags |= flags & HD_EVENT_HAS_THREAD;
         event->known |= HD_FACET_THREAD;
     }
     if ((facets & HD_FACET_PREVIOUS) && batch->previous != NULL) {
-        event->previous = batch->previous[row];
+        event->facts->previous = batch->previous[row];
         event->known |= HD_FACET_PREVIOUS;
     }
     if ((facets & HD_FACET_SUMMARY) && batch->summaries != NULL) {
-        event->summary = batch->summaries[row];
+        event->facts->summary = batch->summaries[row];
         event->known |= HD_FACET_SUMMARY;
     }
+    return HD_OK;
+}
+
+static uint32_t facets_of(const hd_event_batch *batch) {
+    return (batch->ids != NULL ? HD_FACET_ID : 0) | (batch->timestamp_us != NULL ? HD_FACET_TIME : 0) |
+           (batch->order_index != NULL ? HD_FACET_ORDER : 0) | (batch->threads != NULL ? HD_FACET_THREAD : 0) |
+           (batch->previous != NULL ? HD_FACET_PREVIOUS : 0) | (batch->summaries != NULL ? HD_FACET_SUMMARY : 0);
 }
 
 hd_status co_nodes_learn_events(co_nodes *nodes, const hd_event_batch *batch, uint32_t facets, uint32_t **handles_out) {
     uint32_t *handles;
     HD_ALLOC(handles, nodes->arena, batch->count);
-    if (batch->ids != NULL) facets |= HD_FACET_ID; /* maybe for nothing else than that they were few */
+    facets = (facets | HD_FACET_ID) & facets_of(batch); /* ids may have come for nothing else than that they were few */
     HD_TRY(expect_events(nodes, batch));
     for (uint32_t i = 0; i < batch->count; i++) {
         HD_TRY(co_nodes_intern_event(nodes, batch->locals[i], &handles[i]));
-        if (facets & ~nodes->events[handles[i]].known) co_nodes_learn_event(nodes, handles[i], batch, i, facets);
+        if (facets & ~nodes->events[handles[i]].known) HD_TRY(co_nodes_learn_event(nodes, handles[i], batch, i, facets));
     }
     *handles_out = handles;
     return HD_OK;

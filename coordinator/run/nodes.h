@@ -8,15 +8,21 @@
 #include "common/value.h"
 #include "proto/step.h"
 
-typedef struct co_event {
-    uint64_t local; /* what steps name it by */
-    hd_str id;      /* absent string until `known` has HD_FACET_ID */
-    double score;   /* of the start; valid where has_score */
+/* What an event shows, once it is asked for. */
+typedef struct co_event_facts {
+    double score; /* of the start; valid where has_score */
     int64_t timestamp_us, order_index;
     hd_str thread, previous, summary; /* absent string where the event has none */
-    uint32_t start_index;             /* place in the start, CO_CELL_NONE elsewhere */
-    uint32_t known, asked;            /* HD_FACET_* bits */
-    uint8_t flags;                    /* HD_EVENT_*: HAS_ORDER valid with ORDER, … */
+} co_event_facts;
+
+/* Small, since a wide walk has tens of thousands. */
+typedef struct co_event {
+    uint64_t local;        /* what steps name it by */
+    hd_str id;             /* absent string until `known` has HD_FACET_ID */
+    co_event_facts *facts; /* NULL until something beside the id is known */
+    uint32_t start_index;  /* place in the start, CO_CELL_NONE elsewhere */
+    uint32_t known, asked; /* HD_FACET_* bits */
+    uint8_t flags;         /* HD_EVENT_*: HAS_ORDER valid with ORDER, … */
     bool has_score;
 } co_event;
 
@@ -65,7 +71,10 @@ HD_MUST_USE hd_status co_nodes_learn_events(co_nodes *nodes, const hd_event_batc
 HD_MUST_USE hd_status co_nodes_learn_names(co_nodes *nodes, hd_label label, const hd_name_batch *batch, bool are_counts_whole,
                                            uint32_t **handles_out);
 /* Takes over the facets of row `row` of a batch for one event. */
-void co_nodes_learn_event(co_nodes *nodes, uint32_t handle, const hd_event_batch *batch, uint32_t row, uint32_t facets);
+HD_MUST_USE hd_status co_nodes_learn_event(co_nodes *nodes, uint32_t handle, const hd_event_batch *batch, uint32_t row,
+                                           uint32_t facets);
+/* The same for the start's score. */
+HD_MUST_USE hd_status co_nodes_learn_score(co_nodes *nodes, uint32_t handle, double score);
 
 /* The node as a value. Formats an entity's or tag's id on first use. HD_MEMORY. */
 HD_MUST_USE hd_status co_nodes_value(co_nodes *nodes, hd_label label, uint32_t handle, hd_value *value_out);

@@ -36,7 +36,7 @@ static hd_status add_unresolved(co_run *run, hd_str text) {
 static hd_status add_event(co_op *op, start_state *state, const hd_event_batch *events, uint32_t row, uint32_t *handle_out) {
     co_nodes *nodes = &op->run->nodes;
     HD_TRY(co_nodes_intern_event(nodes, events->locals[row], handle_out));
-    co_nodes_learn_event(nodes, *handle_out, events, row, HD_FACET_ID | HD_FACET_TIME | op->step->facets);
+    HD_TRY(co_nodes_learn_event(nodes, *handle_out, events, row, HD_FACET_ID | HD_FACET_TIME | op->step->facets));
     co_nodes_event(nodes, *handle_out)->start_index = state->count;
     state->handles[state->count++] = *handle_out;
     return HD_OK;
@@ -152,9 +152,7 @@ static hd_status take_found(co_op *op, start_state *state, const hd_step_result 
     for (uint32_t i = 0; i < events->count; i++) {
         uint32_t handle;
         HD_TRY(add_event(op, state, events, i, &handle));
-        if (events->scores == NULL) continue;
-        co_nodes_event(&run->nodes, handle)->score = events->scores[i];
-        co_nodes_event(&run->nodes, handle)->has_score = true;
+        if (events->scores != NULL) HD_TRY(co_nodes_learn_score(&run->nodes, handle, events->scores[i]));
     }
     run->start.has_more = result->has_more;
     run->start.is_approximate = result->is_approximate;

@@ -126,7 +126,8 @@ static hd_status fetch_event_facts(co_run *run, const co_plan_step *plan_step, c
     co_step_outcome outcome;
     HD_TRY(co_run_step(run, plan_step, "facts", &step, &result, &outcome));
     for (uint32_t i = 0; i < result.events.count && i < wanted_count; i++)
-        if (result.events.flags[i] & HD_EVENT_EXISTS) co_nodes_learn_event(&run->nodes, wanted[i], &result.events, i, facets);
+        if (result.events.flags[i] & HD_EVENT_EXISTS)
+            HD_TRY(co_nodes_learn_event(&run->nodes, wanted[i], &result.events, i, facets));
     return HD_OK;
 }
 

@@ -90,10 +90,10 @@ static void nodes_are_interned_once_and_only_learn(void **state) {
     assert_int_equal(known->known, facets);
     assert_int_equal(fresh->known, facets);
     assert_true(hd_str_is_equal(known->id, HD_STR("e03")) && hd_str_is_equal(fresh->id, HD_STR("new")));
-    assert_int_equal(known->timestamp_us, 7);
+    assert_int_equal(known->facts->timestamp_us, 7);
     assert_false(known->flags & HD_EVENT_HAS_ORDER);
     assert_true(fresh->flags & HD_EVENT_HAS_ORDER);
-    assert_int_equal(fresh->order_index, 6);
+    assert_int_equal(fresh->facts->order_index, 6);
     tear_down(&b);
 }
 
