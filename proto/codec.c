@@ -95,13 +95,22 @@ static void unpack_free(void *self, void *bytes) {
     (void)bytes; /* the arena goes as a whole */
 }
 
+/* protobuf takes the last of a field that comes twice, also from behind the body, where peeking does not look. */
+static bool has_peeked_head(hd_str bytes, const HdPb__Request *message) {
+    hd_request_head head;
+    if (hd_codec_peek_request(bytes, &head) != HD_OK) return false;
+    if (head.id != message->id || (uint32_t)head.kind != message->kind || head.org != message->org) return false;
+    if (head.query != message->query || head.remaining_ms != message->remaining_ms) return false;
+    return head.kind != HD_MESSAGE_CONTROL || (uint32_t)head.control == message->control;
+}
+
 hd_status hd_codec_decode_request(hd_arena *arena, hd_str bytes, hd_request *request_out) {
     *request_out = (hd_request){0};
     unpack_memory memory = {arena, false};
     ProtobufCAllocator allocator = {unpack_alloc, unpack_free, &memory};
     const HdPb__Request *message = hd_pb__request__unpack(&allocator, bytes.size, (const uint8_t *)bytes.data);
     if (message == NULL) return memory.is_full ? HD_MEMORY : HD_WIRE;
-    if (message->id == 0) return HD_WIRE;
+    if (!has_peeked_head(bytes, message)) return HD_WIRE;
     request_out->id = message->id;
     request_out->kind = (hd_message_kind)message->kind;
     switch (message->body_case) {
@@ -133,7 +142,8 @@ hd_status hd_codec_decode_reply(hd_arena *arena, hd_str bytes, hd_reply *reply_o
     ProtobufCAllocator allocator = {unpack_alloc, unpack_free, &memory};
     const HdPb__Reply *message = hd_pb__reply__unpack(&allocator, bytes.size, (const uint8_t *)bytes.data);
     if (message == NULL) return memory.is_full ? HD_MEMORY : HD_WIRE;
-    if (message->id == 0) return HD_WIRE;
+    uint64_t peeked_id;
+    if (hd_codec_peek_reply(bytes, &peeked_id) != HD_OK || peeked_id != message->id) return HD_WIRE;
     reply_out->id = message->id;
     reply_out->kind = (hd_message_kind)message->kind;
     switch (message->body_case) {

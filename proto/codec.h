@@ -41,7 +41,8 @@ HD_MUST_USE hd_status hd_codec_decode_reply(hd_arena *arena, hd_str bytes, hd_re
 /* Just the id, without decoding the rest: for dropping late replies cheaply. */
 HD_MUST_USE hd_status hd_codec_peek_reply(hd_str bytes, uint64_t *id_out);
 
-/* What a server needs to route a request (fairly by org, CANCEL at once) without decoding the rest. */
+/* What a server needs to route a request (fairly by org, CANCEL at once) without decoding the rest. What decodes afterwards has this
+ * head: bytes that say one thing to who reads only their beginning and another to who reads all of them are HD_WIRE. */
 typedef struct hd_request_head {
     uint64_t id;
     hd_message_kind kind;
