@@ -6,7 +6,8 @@
     bench/run.py --data DIR [--shards 2] [--partitions 4] [--clients 1,8] [--rounds 3]
 
 Prints a table in Markdown and, with --json FILE, everything measured. `foreign` is what other processes of the machine used
-meanwhile, in cores: figures with much of it say little."""
+meanwhile, in cores: figures with much of it say little. So each measurement waits a while for a quiet machine, and is made up to three
+times, of which the quietest counts. `CPU` is what the cluster used a query, all processes together."""
 import argparse
 import json
 import os
@@ -58,6 +59,19 @@ class Meter:
         self.foreign = max(0, (machine_busy_s() - self.busy - self.cluster_s - self.command_s) / self.took_s)
 
 
+QUIET_CORES, WAIT_S, ATTEMPTS = 0.2, 20, 3
+
+
+def wait_for_quiet():
+    """Waits a while for the rest of the machine to do little."""
+    end = time.monotonic() + WAIT_S
+    while time.monotonic() < end:
+        busy = machine_busy_s()
+        time.sleep(0.5)
+        if (machine_busy_s() - busy) / 0.5 < QUIET_CORES:
+            return
+
+
 def memory_mib(pids):
     total = 0
     for pid in pids:
@@ -68,6 +82,7 @@ def memory_mib(pids):
 
 
 def load(serve, key, data, pids, batch, in_flight):
+    wait_for_quiet()
     with Meter(pids) as meter:
         done = run_heddle(["import", "jsonl", data / "memories.jsonl", "--json", "--batch", batch, "--in-flight", in_flight], serve.url, key, timeout_s=3600)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -77,11 +92,25 @@ def load(serve, key, data, pids, batch, in_flight):
 
 
 def ask(serve, key, queries, kind, clients, count, pids):
+    """The quietest of a few attempts; one is enough where nothing else ran."""
+    best = None
+    for _ in range(ATTEMPTS):
+        wait_for_quiet()
+        run = ask_once(serve, key, queries, kind, clients, count, pids)
+        if best is None or run["foreign"] < best["foreign"]:
+            best = run
+        if best["foreign"] < QUIET_CORES:
+            break
+    return best
+
+
+def ask_once(serve, key, queries, kind, clients, count, pids):
     command = [BUILD / "heddle-bench", "--queries", queries, "--kind", kind, "--clients", clients, "--count", count, "--url", serve.url, "--key", key]
     with Meter(pids) as meter:
         done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stderr[-2000:]
-    return {**json.loads(done.stdout), "foreign": meter.foreign}
+    run = json.loads(done.stdout)
+    return {**run, "cluster_cpu_ms": meter.cluster_s * 1000 / (run["count"] + 100), "foreign": meter.foreign}
 
 
 def kinds_of(path):
@@ -97,9 +126,9 @@ def spread(values, digits):
 def print_table(imported, rounds):
     print("\nImport: %s events/s of %s, synced; memory %.0f MiB; cluster CPU %.1f s, client CPU %.1f s, foreign %.2f\n"
           % (f"{imported['per_s']:,.0f}", f"{imported['events']:,}", imported["memory_mib"], imported["cluster_cpu_s"], imported["client_cpu_s"], imported["foreign"]))  # fmt: skip
-    print("| query | clients | p50 ms | p95 ms | p99 ms | per s | answer | foreign |\n|---|---|---|---|---|---|---|---|")
+    print("| query | clients | p50 ms | p95 ms | p99 ms | per s | CPU ms | answer | foreign |\n|---|---|---|---|---|---|---|---|---|")
     for (kind, clients), runs in rounds.items():
-        cells = [spread([run[name] for run in runs], digits) for name, digits in (("p50_ms", 2), ("p95_ms", 2), ("p99_ms", 2), ("per_s", 0))]
+        cells = [spread([run[name] for run in runs], digits) for name, digits in (("p50_ms", 2), ("p95_ms", 2), ("p99_ms", 2), ("per_s", 0), ("cluster_cpu_ms", 1))]
         partial = sum(run["partial"] for run in runs)
         print("| %s | %d | %s | %.1f kB | %.2f |" % (kind + (" (%d partial)" % partial if partial else ""), clients, " | ".join(cells), runs[0]["answer_bytes"] / 1000,
                                                    max(run["foreign"] for run in runs)))  # fmt: skip
@@ -112,6 +141,7 @@ def main():
     parser.add_argument("--shards", type=int, default=2)
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--clients", default="1,8")
+    parser.add_argument("--kinds", help="these alone, as bridges,thread")
     parser.add_argument("--rounds", type=int, default=3, help="times that all is asked; the table has the median and the range")
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--batch", type=int, default=200)
@@ -127,7 +157,7 @@ def main():
         print("imported: %s" % json.dumps(imported), flush=True)
         rounds = {}
         for number in range(arguments.rounds):
-            for kind in kinds_of(queries):
+            for kind in arguments.kinds.split(",") if arguments.kinds else kinds_of(queries):
                 for clients in map(int, arguments.clients.split(",")):
                     run = ask(serve, key, queries, kind, clients, arguments.count, pids)
                     rounds.setdefault((kind, clients), []).append(run)
