@@ -427,7 +427,7 @@ static void test_random(void **state) {
             assert_true(sh_view_enter(graph, base + roll((uint32_t)(sequence - base) + 1), &view));
             check_view(&view, m);
             sh_view_leave(&view);
-            assert_false(sh_view_enter(graph, base - 1, &view) && base > 1);
+            if (base > 1) assert_false(sh_view_enter(graph, base - 1, &view)); /* 0 would mean the newest */
             if (held.graph && roll(4) == 0) {
                 check_view(&held, m);
                 sh_view_leave(&held);
