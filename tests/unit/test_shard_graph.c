@@ -12,6 +12,7 @@
 #include "proto/step.h"
 #include "shard/graph.h"
 #include "shard/vectors/vector_index.h"
+#include "tests/support/seed.h"
 
 enum { DIMENSION = 4, IDS = 40, ENTITIES = 12, TAGS = 6, THREADS = 4, TYPES = 3, LIST_MAX = 6, VERSIONS_MAX = 6000 };
 
@@ -651,8 +652,7 @@ static int start_seed(void **state) {
 }
 
 int main(int argc, char **argv) {
-    seed_given = argc > 1 ? strtoull(argv[1], NULL, 0) : hd_random_u64();
-    printf("seed %llu\n", (unsigned long long)seed_given);
+    seed_given = test_seed(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_random, start_seed),
         cmocka_unit_test(test_empty),

@@ -14,6 +14,7 @@
 #include "common/ids.h"
 #include "shard/vectors/kernels.h"
 #include "shard/vectors/vector_index.h"
+#include "tests/support/seed.h"
 
 static uint64_t seed_now, seed_given;
 
@@ -372,8 +373,7 @@ static int start_seed(void **state) {
 }
 
 int main(int argc, char **argv) {
-    seed_given = argc > 1 ? strtoull(argv[1], NULL, 0) : hd_random_u64();
-    printf("seed %llu\n", (unsigned long long)seed_given);
+    seed_given = test_seed(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_against_naive, start_seed),     cmocka_unit_test_setup(test_stop_and_resume, start_seed),
         cmocka_unit_test_setup(test_without_callbacks, start_seed), cmocka_unit_test(test_rows_stay),
