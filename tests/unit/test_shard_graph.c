@@ -397,7 +397,7 @@ static void check_view(const sh_view *view, const model *m) {
 
 /* -- tests -------------------------------------------------------------------------------------------------------------------------------- */
 
-static void test_random(void **state) {
+static void test_histories(void **state) {
     model *m = calloc(1, sizeof(*m));
     for (uint32_t round = 0; round < 12; round++) {
         m->count = 0;
@@ -654,7 +654,7 @@ static int start_seed(void **state) {
 int main(int argc, char **argv) {
     seed_given = test_seed(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_random, start_seed),
+        cmocka_unit_test_setup(test_histories, start_seed),
         cmocka_unit_test(test_empty),
         cmocka_unit_test(test_one_batch),
         cmocka_unit_test(test_names),
