@@ -18,6 +18,7 @@
 #include "common/metrics.h"
 #include "proto/codec.h"
 #include "proto/wire.h"
+#include "shard/crew.h"
 #include "shard/queue.h"
 #include "shard/step.h"
 
@@ -37,6 +38,7 @@ struct sh_server {
     sh_admin *admin;
     hd_wire_server *wire;
     sh_queue *queue;
+    sh_crew *crew; /* helps the workers: as many threads as these, less one */
     uint64_t step_bytes_max;
     pthread_t loop;
     bool has_loop;
@@ -102,7 +104,7 @@ static void send_step(sh_server *s, const sh_job *job, const hd_reply *reply) {
 
 static void run_step(sh_server *s, sh_job *job, const hd_request *request, hd_arena *arena) {
     hd_reply reply = {.id = job->head.id, .kind = HD_MESSAGE_STEP};
-    sh_check check = {.deadline_us = job->deadline_us, .is_cancelled = &job->is_cancelled};
+    sh_check check = {.deadline_us = job->deadline_us, .is_cancelled = &job->is_cancelled, .crew = s->crew};
     uint64_t start_us = hd_clock_monotonic_us();
     sh_step_run(s->partitions, &request->step, &check, arena, &reply.step);
     hd_metric_observe_us(s->step_us, hd_clock_monotonic_us() - start_us);
@@ -273,6 +275,7 @@ hd_status sh_server_new(const sh_server_options *options, sh_partitions *partiti
     s->admin = admin;
     s->step_bytes_max = options->step_bytes_max;
     s->queue = sh_queue_new(options->queue_max);
+    s->crew = sh_crew_new(options->threads);
     register_metrics(s);
     hd_status status = hd_wire_server_new(options->endpoint, &s->wire, error);
     if (status == HD_OK) status = start_threads(s, options->threads, error);
@@ -332,6 +335,7 @@ void sh_server_free(sh_server *s) {
         pthread_join(s->workers[i].thread, NULL);
         hd_arena_free(s->workers[i].arena);
     }
+    sh_crew_free(s->crew);
     if (s->has_loop) {
         hd_wire_server_stop(s->wire);
         pthread_join(s->loop, NULL);

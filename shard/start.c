@@ -311,6 +311,7 @@ static hd_status search_rows(sh_run *run, sh_work *work, uint32_t part, const ui
                         .self = &self,
                         .rows = rows,
                         .row_count = rows ? count : 0,
+                        .crew = run->check->crew,
                         .measured_max = run->request->measured_max - run->measured};
     sh_search_result result = {0};
     HD_ALLOC(result.hits, run->arena, search.k);

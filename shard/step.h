@@ -5,10 +5,12 @@
 #include "proto/step.h"
 #include "shard/partition.h"
 
-/* Can this go on? Filled by the server for each request; asked inside every loop that can outlast a batch (sh_check_now). */
+/* Can this go on, and who helps? Filled by the server for each request; asked inside every loop that can outlast a batch
+ * (sh_check_now). */
 typedef struct sh_check {
     uint64_t deadline_us;              /* monotonic */
     const volatile bool *is_cancelled; /* may be NULL */
+    struct sh_crew *crew;              /* for long searches; may be NULL */
 } sh_check;
 bool sh_check_now(const sh_check *check); /* true: stop (deadline passed, or cancelled) */
 

@@ -16,18 +16,22 @@
 #include "shard/vectors/vector_index.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "common/figure.h"
 #include "shard/buckets.h"
+#include "shard/crew.h"
 #include "shard/vectors/kernels.h"
 
 enum {
     ROWS_BASE_LOG2 = 4,
-    BLOCK_ROWS = 256,      /* rows between two looks at the threshold; their dots and pointers stay in the first-level cache */
-    STOP_ROWS = 4096,      /* codes scanned between two questions whether to stop: some 50 µs at 256 dimensions */
-    STOP_EXACT_ROWS = 512, /* rows measured between two such questions */
-    DIRECT_ROWS_MAX = 24,  /* up to here measuring at once is as fast (README.md) */
-    FETCH_BYTES = 512,     /* of scattered codes: asked for while pointers are collected */
+    BLOCK_ROWS = 256,       /* rows between two looks at the threshold; their dots and pointers stay in the first-level cache */
+    STOP_ROWS = 4096,       /* codes scanned between two questions whether to stop: some 50 µs at 256 dimensions */
+    STOP_EXACT_ROWS = 512,  /* rows measured between two such questions */
+    DIRECT_ROWS_MAX = 24,   /* up to here measuring at once is as fast (README.md) */
+    MEMBERS_MAX = 8,        /* threads on one search: fewer than these fill the way to the memory */
+    SHARED_BYTES = 1 << 21, /* of codes, from which on a second thread is worth its waking */
+    FETCH_BYTES = 512,      /* of scattered codes: asked for while pointers are collected */
 };
 
 /* Rounding of the bounds themselves: a handful of float operations on values below 2. */
@@ -165,7 +169,17 @@ typedef struct candidate {
     float upper;
 } candidate;
 
-/* One search under way. Positions count rows from 0, or entries of search->rows. */
+/* What one member of a search has found among the codes it scanned. */
+typedef struct sieve {
+    float *lowers; /* min-heap of the best lower bounds of accepted rows, hits_max at most */
+    uint32_t lower_count;
+    candidate *candidates; /* in order of position */
+    uint32_t candidate_count, candidate_capacity;
+    uint32_t pruned_count; /* candidates left by the last pruning */
+} sieve;
+
+/* One search under way. Positions count rows from 0, or entries of search->rows. Members read it; all they write is their own sieve,
+ * `taken` and `is_stopped`. */
 typedef struct scan {
     const sh_vector_index *index;
     const sh_search *search;
@@ -173,12 +187,11 @@ typedef struct scan {
     double query_norm;
     int8_t *query_codes;
     bound_parts query; /* scale t/‖q‖ and U */
-    float *lowers;     /* min-heap of the best lower bounds of accepted rows, hits_max at most */
-    uint32_t lower_count;
     uint32_t hits_max;
-    candidate *candidates; /* in order of position */
-    uint32_t candidate_count, candidate_capacity;
-    uint32_t pruned_count; /* candidates left by the last pruning */
+    uint32_t end;
+    atomic_uint taken; /* positions below it are scanned, or being scanned */
+    atomic_bool is_stopped;
+    sieve sieves[MEMBERS_MAX];
 } scan;
 
 static uint32_t row_at(const scan *s, uint32_t position) {
@@ -247,15 +260,15 @@ static void measure(scan *s, uint32_t row) {
 /* -- search: the pass over the codes --------------------------------------------------------------------------------------------- */
 
 /* The k-th best lower bound, less what rounding could hide: below it a row is out. */
-static float threshold(const scan *s) {
-    return s->lower_count < s->hits_max ? -INFINITY : s->lowers[0] - (float)ROUNDING_SLACK - BOUND_SLACK;
+static float threshold(const scan *s, const sieve *found) {
+    return found->lower_count < s->hits_max ? -INFINITY : found->lowers[0] - (float)ROUNDING_SLACK - BOUND_SLACK;
 }
 
-static void add_lower(scan *s, float lower) {
-    float *heap = s->lowers;
+static void add_lower(const scan *s, sieve *found, float lower) {
+    float *heap = found->lowers;
     uint32_t at;
-    if (s->lower_count < s->hits_max) {
-        at = s->lower_count++;
+    if (found->lower_count < s->hits_max) {
+        at = found->lower_count++;
         for (; at > 0 && heap[(at - 1) / 2] > lower; at = (at - 1) / 2) heap[at] = heap[(at - 1) / 2];
         heap[at] = lower;
         return;
@@ -263,8 +276,8 @@ static void add_lower(scan *s, float lower) {
     if (lower <= heap[0]) return;
     for (at = 0;;) {
         uint32_t child = 2 * at + 1;
-        if (child >= s->lower_count) break;
-        if (child + 1 < s->lower_count && heap[child + 1] < heap[child]) child++;
+        if (child >= found->lower_count) break;
+        if (child + 1 < found->lower_count && heap[child + 1] < heap[child]) child++;
         if (heap[child] >= lower) break;
         heap[at] = heap[child];
         at = child;
@@ -272,48 +285,49 @@ static void add_lower(scan *s, float lower) {
     heap[at] = lower;
 }
 
-static void prune_candidates(scan *s) {
-    float limit = threshold(s);
+static void prune_candidates(const scan *s, sieve *found) {
+    float limit = threshold(s, found);
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < s->candidate_count; i++)
-        if (s->candidates[i].upper >= limit) s->candidates[kept++] = s->candidates[i];
-    s->candidate_count = s->pruned_count = kept;
+    for (uint32_t i = 0; i < found->candidate_count; i++)
+        if (found->candidates[i].upper >= limit) found->candidates[kept++] = found->candidates[i];
+    found->candidate_count = found->pruned_count = kept;
 }
 
-static void add_candidate(scan *s, candidate found) {
-    if (s->candidate_count == s->candidate_capacity) {
+static void add_candidate(const scan *s, sieve *found, candidate one) {
+    if (found->candidate_count == found->candidate_capacity) {
         /* Most of an old crowd falls to today's threshold; room is needed only where it does not. */
-        if (s->candidate_count > 2 * s->pruned_count) prune_candidates(s);
-        if (s->candidate_count >= s->candidate_capacity / 2) {
-            s->candidate_capacity = s->candidate_capacity ? 2 * s->candidate_capacity : 1024;
-            s->candidates = hd_realloc(s->candidates, s->candidate_capacity * sizeof(*s->candidates));
+        if (found->candidate_count > 2 * found->pruned_count) prune_candidates(s, found);
+        if (found->candidate_count >= found->candidate_capacity / 2) {
+            found->candidate_capacity = found->candidate_capacity ? 2 * found->candidate_capacity : 1024;
+            found->candidates = hd_realloc(found->candidates, found->candidate_capacity * sizeof(*found->candidates));
         }
     }
-    s->candidates[s->candidate_count++] = found;
+    found->candidates[found->candidate_count++] = one;
 }
 
 /* Bounds from dots; the rows that could be among the best become candidates. */
-static void weigh_block(scan *s, uint32_t position, uint32_t count, const bound_parts *bounds, const int32_t *dots) {
+static void weigh_block(const scan *s, sieve *found, uint32_t position, uint32_t count, const bound_parts *bounds,
+                        const int32_t *dots) {
     float uppers[BLOCK_ROWS];
     float scale = s->query.scale, residual = s->query.residual;
     for (uint32_t i = 0; i < count; i++) {
         float error = residual + bounds[i].residual * (1 + residual) + BOUND_SLACK;
         uppers[i] = (float)dots[i] * (scale * bounds[i].scale) + error;
     }
-    float limit = threshold(s);
+    float limit = threshold(s, found);
     for (uint32_t i = 0; i < count; i++) {
         if (uppers[i] < limit) continue; /* a row without a norm is NaN here: it stays, and is left out when measured */
         uint32_t row = row_at(s, position + i);
         if (!is_accepted(s, row)) continue;
         float error = residual + bounds[i].residual * (1 + residual) + BOUND_SLACK;
-        add_candidate(s, (candidate){position + i, row, uppers[i]});
-        if (isfinite(uppers[i])) add_lower(s, uppers[i] - 2 * error);
-        limit = threshold(s);
+        add_candidate(s, found, (candidate){position + i, row, uppers[i]});
+        if (isfinite(uppers[i])) add_lower(s, found, uppers[i] - 2 * error);
+        limit = threshold(s, found);
     }
 }
 
 /* One block, at most BLOCK_ROWS and within one bucket; how many positions it took. */
-static uint32_t scan_block(scan *s, uint32_t position, uint32_t end) {
+static uint32_t scan_block(const scan *s, sieve *found, uint32_t position, uint32_t end) {
     const sh_vector_index *index = s->index;
     int32_t dots[BLOCK_ROWS];
     uint32_t count = HD_MIN(end - position, (uint32_t)BLOCK_ROWS);
@@ -322,7 +336,7 @@ static uint32_t scan_block(scan *s, uint32_t position, uint32_t end) {
         uint32_t bucket = sh_buckets_find(&index->codes, position, &offset);
         count = (uint32_t)HD_MIN((size_t)count, sh_buckets_bucket_items(&index->codes, bucket) - offset);
         index->kernels->dot_rows(s->query_codes, codes_of(index, position), count, index->stride, dots);
-        weigh_block(s, position, count, bounds_of(index, position), dots);
+        weigh_block(s, found, position, count, bounds_of(index, position), dots);
         return count;
     }
     const int8_t *codes[BLOCK_ROWS];
@@ -334,16 +348,54 @@ static uint32_t scan_block(scan *s, uint32_t position, uint32_t end) {
         bounds[i] = *bounds_of(index, s->search->rows[position + i]);
     }
     index->kernels->dot_gather(s->query_codes, codes, count, index->stride, dots);
-    weigh_block(s, position, count, bounds, dots);
+    weigh_block(s, found, position, count, bounds, dots);
     return count;
 }
 
+/* What a member does: pieces of the codes, one after the other, until none is left. The caller alone (member 0) asks whether to stop; a
+ * piece that was taken is finished, so that what is done is all that lies below `taken`. */
+static void scan_pieces(void *self, uint32_t member) {
+    scan *s = self;
+    sieve *found = &s->sieves[member];
+    found->lowers = hd_alloc(s->hits_max * sizeof(*found->lowers));
+    while (!atomic_load_explicit(&s->is_stopped, memory_order_relaxed)) {
+        uint32_t position = atomic_load_explicit(&s->taken, memory_order_relaxed), piece_end;
+        do {
+            if (position == s->end) return;
+            piece_end = position + HD_MIN(s->end - position, (uint32_t)STOP_ROWS);
+        } while (!atomic_compare_exchange_weak(&s->taken, &position, piece_end));
+        while (position < piece_end) position += scan_block(s, found, position, piece_end);
+        if (member == 0 && atomic_load(&s->taken) < s->end && is_stop_asked(s)) atomic_store(&s->is_stopped, true);
+    }
+}
+
+static int compare_positions(const void *a, const void *b) {
+    uint32_t left = ((const candidate *)a)->position, right = ((const candidate *)b)->position;
+    return (left > right) - (left < right);
+}
+
+/* All that the members found, in the first sieve. */
+static sieve *gather_sieves(scan *s) {
+    sieve *all = &s->sieves[0];
+    bool is_ordered = true;
+    for (uint32_t m = 1; m < MEMBERS_MAX; m++) {
+        sieve *other = &s->sieves[m];
+        for (uint32_t i = 0; i < other->lower_count; i++) add_lower(s, all, other->lowers[i]);
+        for (uint32_t i = 0; i < other->candidate_count; i++, is_ordered = false) add_candidate(s, all, other->candidates[i]);
+        hd_free(other->lowers);
+        hd_free(other->candidates);
+    }
+    prune_candidates(s, all);
+    if (!is_ordered && all->candidate_count > 1)
+        qsort(all->candidates, all->candidate_count, sizeof(*all->candidates), compare_positions);
+    return all;
+}
+
 /* The candidates that still stand, measured. */
-static void measure_candidates(scan *s) {
-    prune_candidates(s);
+static void measure_candidates(scan *s, const sieve *found) {
     uint32_t measured = 0;
-    for (uint32_t i = 0; i < s->candidate_count; i++) {
-        const candidate *c = &s->candidates[i];
+    for (uint32_t i = 0; i < found->candidate_count; i++) {
+        const candidate *c = &found->candidates[i];
         bool is_full = s->result->hit_count == s->hits_max;
         if (is_full && (double)c->upper + ROUNDING_SLACK < s->result->hits[0].score) continue;
         /* Where the scan was stopped already, what it found is still told: few rows, as a rule. */
@@ -360,20 +412,16 @@ static void scan_codes(scan *s, uint32_t start, uint32_t end) {
     const sh_vector_index *index = s->index;
     s->query_codes = hd_alloc(index->stride);
     s->query = quantise(s->search->query, s->query_norm, index->dimension, index->stride, s->query_codes);
-    s->lowers = hd_alloc(s->hits_max * sizeof(*s->lowers));
-    uint32_t position = start, asked = start;
-    while (position < end) {
-        position += scan_block(s, position, end);
-        if (position - asked < STOP_ROWS || position == end) continue;
-        asked = position;
-        if (!is_stop_asked(s)) continue;
-        s->result->is_stopped = true;
-        break;
-    }
-    s->result->rows_done = position;
-    measure_candidates(s);
-    hd_free(s->candidates);
-    hd_free(s->lowers);
+    s->end = end;
+    atomic_init(&s->taken, start);
+    bool is_large = (uint64_t)(end - start) * index->stride >= SHARED_BYTES;
+    sh_crew_share(s->search->crew, is_large ? MEMBERS_MAX : 1, scan_pieces, s);
+    s->result->is_stopped = atomic_load(&s->is_stopped);
+    s->result->rows_done = atomic_load(&s->taken);
+    sieve *found = gather_sieves(s);
+    measure_candidates(s, found);
+    hd_free(found->candidates);
+    hd_free(found->lowers);
     hd_free(s->query_codes);
 }
 

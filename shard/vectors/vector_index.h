@@ -31,17 +31,18 @@ typedef struct sh_search {
     const float *query; /* dimension long, not zero */
     uint32_t k;
     uint32_t row_end; /* rows below it are searched */
-    /* Is this slot wanted (visible, in time, not the anchor)? Called for rows that could be among the best, before they count.
-     * NULL: all are. */
+    /* Is this slot wanted (visible, in time, not the anchor)? Called for rows that could be among the best, before they count,
+     * by any member of `crew`. NULL: all are. */
     bool (*accepts)(void *self, uint32_t slot);
     /* <0 when slot a comes before slot b among equal scores (ids ascending). */
     int (*compare_ties)(void *self, uint32_t a, uint32_t b);
-    /* Asked every few thousand rows; true stops the search. NULL: never. */
+    /* Asked every few thousand rows, by the caller's thread alone; true stops the search. NULL: never. */
     bool (*should_stop)(void *self);
     void *self;
     const uint32_t *rows; /* NULL: all rows below row_end; else just these `row_count` distinct rows (a scope), whatever row_end */
     uint32_t row_count;
-    uint32_t row_start; /* position (row, or entry of `rows`) to begin at: the `rows_done` of a search that was stopped; else 0 */
+    uint32_t row_start;   /* position (row, or entry of `rows`) to begin at: the `rows_done` of a search that was stopped; else 0 */
+    struct sh_crew *crew; /* hands that may help where there is much to read; NULL: none. They never show in the answer */
     uint64_t measured_max; /* rows that may be searched: each counts once, accepted or not */
 } sh_search;
 

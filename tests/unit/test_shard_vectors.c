@@ -3,6 +3,7 @@
 #define _GNU_SOURCE /* qsort_r */
 #include <float.h>
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 
 #include "common/figure.h"
 #include "common/ids.h"
+#include "shard/crew.h"
 #include "shard/vectors/kernels.h"
 #include "shard/vectors/vector_index.h"
 #include "tests/support/seed.h"
@@ -260,14 +262,16 @@ static void test_against_naive(void **state) {
         }
 }
 
-/* Stopped anywhere and gone on with: what the parts give together is the answer. */
+/* Stopped anywhere and gone on with, alone or with helping hands: what the parts give together is the answer. */
 static void test_stop_and_resume(void **state) {
-    enum { ROWS = 30000, K = 20 };
-    for (data_kind kind = 0; kind < DATA_KINDS; kind++) {
-        fixture *f = fixture_new(5, ROWS, kind);
+    enum { ROWS = 90000, K = 20, CORES = 4 };
+    sh_crew *crew = sh_crew_new(CORES);
+    for (uint32_t round = 0; round < 2 * DATA_KINDS; round++) {
+        fixture *f = fixture_new(5, ROWS, (data_kind)(round / 2));
         sh_hit *expected = calloc(ROWS, sizeof(*expected)), hits[2 * K];
         uint32_t found = search_naively(f, 0, ROWS, expected);
         sh_search search = search_of(f, K);
+        if (round % 2) search.crew = crew;
         uint32_t kept = 0;
         bool is_stopped = true;
         while (is_stopped) {
@@ -290,6 +294,54 @@ static void test_stop_and_resume(void **state) {
         free(expected);
         fixture_free(f);
     }
+    sh_crew_free(crew);
+}
+
+/* Several callers at once, who share the hands: each gets the answer it gets alone, whoever scanned which piece. */
+typedef struct sharer {
+    fixture *f;
+    sh_crew *crew;
+    const sh_hit *expected;
+    uint32_t expected_count, wrong;
+} sharer;
+
+static void *search_shared(void *self) {
+    enum { SEARCHES = 40, K = 10 };
+    sharer *s = self;
+    for (uint32_t i = 0; i < SEARCHES; i++) {
+        sh_hit hits[K];
+        sh_search search = search_of(s->f, K);
+        search.should_stop = NULL; /* the fixture counts the questions for one caller */
+        search.crew = s->crew;
+        sh_search_result result = {.hits = hits};
+        sh_vector_index_search(s->f->index, &search, &result);
+        bool is_right = result.hit_count == HD_MIN((uint32_t)K, s->expected_count) && !result.is_stopped;
+        for (uint32_t h = 0; is_right && h < result.hit_count; h++)
+            is_right = hits[h].slot == s->expected[h].slot && hits[h].score == s->expected[h].score;
+        s->wrong += !is_right;
+    }
+    return NULL;
+}
+
+static void test_shared_hands(void **state) {
+    enum { ROWS = 80000, CALLERS = 3, CORES = 4 };
+    fixture *f = fixture_new(32, ROWS, DATA_BELL);
+    sh_hit *expected = calloc(ROWS, sizeof(*expected));
+    uint32_t found = search_naively(f, 0, ROWS, expected);
+    sh_crew *crew = sh_crew_new(CORES);
+    sharer sharers[CALLERS];
+    pthread_t threads[CALLERS];
+    for (uint32_t i = 0; i < CALLERS; i++) {
+        sharers[i] = (sharer){.f = f, .crew = crew, .expected = expected, .expected_count = found};
+        assert_int_equal(pthread_create(&threads[i], NULL, search_shared, &sharers[i]), 0);
+    }
+    for (uint32_t i = 0; i < CALLERS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(sharers[i].wrong, 0);
+    }
+    sh_crew_free(crew);
+    free(expected);
+    fixture_free(f);
 }
 
 static void test_without_callbacks(void **state) {
@@ -375,8 +427,11 @@ static int start_seed(void **state) {
 int main(int argc, char **argv) {
     seed_given = test_seed(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_against_naive, start_seed),     cmocka_unit_test_setup(test_stop_and_resume, start_seed),
-        cmocka_unit_test_setup(test_without_callbacks, start_seed), cmocka_unit_test(test_rows_stay),
+        cmocka_unit_test_setup(test_against_naive, start_seed),
+        cmocka_unit_test_setup(test_stop_and_resume, start_seed),
+        cmocka_unit_test_setup(test_shared_hands, start_seed),
+        cmocka_unit_test_setup(test_without_callbacks, start_seed),
+        cmocka_unit_test(test_rows_stay),
         cmocka_unit_test_setup(test_kernels, start_seed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
