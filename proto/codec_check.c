@@ -16,6 +16,7 @@ static hd_label names_label(const hd_step *step) {
         return step->facets & HD_FACET_TAGS ? HD_LABEL_TAG : HD_LABEL_NONE;
     case HD_STEP_POSTINGS:
     case HD_STEP_RESOLVE: return step->frontier_label;
+    case HD_STEP_CONNECTED: return HD_LABEL_ENTITY;
     default: return HD_LABEL_NONE;
     }
 }
@@ -90,6 +91,7 @@ static bool is_label_fit(const hd_step *step) {
     case HD_STEP_FACTS: return is_name || step->frontier_label == HD_LABEL_EVENT;
     case HD_STEP_POSTINGS:
     case HD_STEP_RESOLVE: return is_name;
+    case HD_STEP_CONNECTED: return step->frontier_label == HD_LABEL_ENTITY;
     default: return step->frontier_label == HD_LABEL_EVENT;
     }
 }
@@ -104,7 +106,7 @@ static bool are_facets_fit(const hd_step *step) {
 
 static bool is_step_sound(const hd_step *steps, uint32_t index) {
     const hd_step *step = &steps[index];
-    if (step->kind < HD_STEP_START || step->kind > HD_STEP_RESOLVE || step->dimension > HD_DIMENSION_MAX) return false;
+    if (step->kind < HD_STEP_START || step->kind > HD_STEP_CONNECTED || step->dimension > HD_DIMENSION_MAX) return false;
     if (!is_label_fit(step) || !are_facets_fit(step)) return false;
     if (!are_sizes_sound(&step->events) || !are_sizes_sound(&step->to_events)) return false;
     if (step->names.count > 0 && step->names.ids == NULL) return false;
@@ -186,6 +188,22 @@ static bool is_measure_sound(const hd_edges *edges, frontier from) {
     return from.edge_count == 0 || (edges->cos != NULL && edges->is_answered != NULL);
 }
 
+/* One edge a pair, of at least one event; nobody is connected to itself (ids are compared where the frontier stands in the step). */
+static bool is_connected_sound(const hd_step *step, const hd_step_result *result, frontier from) {
+    const hd_edges *edges = &result->edges;
+    uint32_t count = hd_edges_count(edges);
+    for (uint32_t p = 0; p < result->verdict_count; p++)
+        if (result->verdicts[p].done > from.count) return false;
+    if (result->events.count > 0 || !are_edges_sound(edges, from.count, result->names.count, 0)) return false;
+    if (count > 0 && edges->counts == NULL) return false;
+    for (uint32_t e = 0; e < count; e++)
+        if (edges->counts[e] < 1 || edges->counts[e] > INT64_MAX) return false;
+    for (uint32_t i = 0; count > 0 && step->from_result < 0 && i < from.count; i++)
+        for (uint32_t e = edges->offsets[i]; e < edges->offsets[i + 1]; e++)
+            if (hd_id128_is_equal(step->names.ids[i], result->names.ids[edges->to[e]])) return false;
+    return true;
+}
+
 static bool is_start_result_sound(const hd_start *start, const hd_step_result *result) {
     if (result->events.count > start->k || result->group_count_count != group_ids(start)) return false;
     if (result->events.count == 0) return true;
@@ -254,6 +272,7 @@ static bool is_result_sound(const hd_step *step, const hd_step_result *results, 
         return are_edges_sound(&result->edges, from.count, result->events.count, 0);
     case HD_STEP_MEASURE: return is_measure_sound(&result->edges, from);
     case HD_STEP_RESOLVE: return edge_count == 0 && is_resolve_sound(step, result);
+    case HD_STEP_CONNECTED: return is_connected_sound(step, result, from);
     }
     return false;
 }

@@ -125,6 +125,7 @@ static HdPb__Edges *put_edges(hd_arena *scratch, const hd_edges *edges) {
     message->kinds = hd_codec_put_bytes(edges->kinds, count);
     HD_CODEC_PUT_COLUMN(message, cos, edges->cos, count);
     message->is_answered = hd_codec_put_bytes(edges->is_answered, count);
+    HD_CODEC_PUT_COLUMN(message, counts, edges->counts, count);
     if (edges->via_offsets != NULL) {
         HD_CODEC_PUT_COLUMN(message, via_offsets, edges->via_offsets, (size_t)count + 1);
         HD_CODEC_PUT_COLUMN(message, via, edges->via, edges->via_offsets[count]);
@@ -146,7 +147,8 @@ static hd_status get_edges(const HdPb__Edges *message, hd_edges *edges) {
     if (message == NULL) return HD_OK;
     edges->from_count = message->from_count;
     if (message->n_offsets == 0) {
-        bool is_empty = message->n_to == 0 && message->n_cos == 0 && message->n_via_offsets == 0 && message->n_via == 0;
+        bool is_empty = message->n_to == 0 && message->n_cos == 0 && message->n_via_offsets == 0 && message->n_via == 0 &&
+                        message->n_counts == 0;
         return is_empty && message->kinds.len == 0 && message->is_answered.len == 0 ? HD_OK : HD_WIRE;
     }
     if (message->n_offsets != (size_t)message->from_count + 1) return HD_WIRE;
@@ -157,6 +159,7 @@ static hd_status get_edges(const HdPb__Edges *message, hd_edges *edges) {
     HD_TRY(hd_codec_get_bytes(&message->kinds, count, 1, &edges->kinds));
     HD_CODEC_GET_COLUMN(message, cos, count, edges->cos);
     HD_TRY(hd_codec_get_bytes(&message->is_answered, count, 1, &edges->is_answered));
+    HD_CODEC_GET_COLUMN(message, counts, count, edges->counts);
     for (uint32_t i = 0; edges->cos != NULL && i < count; i++) {
         if (isinf(edges->cos[i])) return HD_WIRE;
     }
@@ -232,10 +235,10 @@ static HdPb__Verdicts *put_verdicts(hd_arena *scratch, const hd_verdict *verdict
     HD_CODEC_NEW(message, scratch, verdicts);
     uint64_t *columns = hd_arena_alloc(scratch, (size_t)count * 3 * sizeof(*columns));
     uint8_t *bytes = hd_arena_alloc(scratch, (size_t)count * 2);
-    uint32_t *codes = hd_arena_alloc(scratch, count * sizeof(*codes));
+    uint32_t *codes = hd_arena_alloc(scratch, (size_t)count * 2 * sizeof(*codes));
     hd_str *resumes = hd_arena_alloc(scratch, count * sizeof(*resumes));
     HD_CHECK(columns != NULL && bytes != NULL && codes != NULL && resumes != NULL);
-    bool has_resume = false;
+    bool has_resume = false, has_done = false;
     for (uint32_t i = 0; i < count; i++) {
         columns[i] = verdicts[i].partition;
         columns[count + i] = verdicts[i].n_live;
@@ -243,6 +246,8 @@ static HdPb__Verdicts *put_verdicts(hd_arena *scratch, const hd_verdict *verdict
         bytes[i] = (uint8_t)verdicts[i].reach;
         bytes[count + i] = (uint8_t)verdicts[i].cap;
         codes[i] = verdicts[i].code;
+        codes[count + i] = verdicts[i].done;
+        has_done |= verdicts[i].done > 0;
         resumes[i] = verdicts[i].resume;
         has_resume |= verdicts[i].resume.data != NULL;
     }
@@ -252,6 +257,7 @@ static HdPb__Verdicts *put_verdicts(hd_arena *scratch, const hd_verdict *verdict
     message->reaches = hd_codec_put_bytes(bytes, count);
     message->caps = hd_codec_put_bytes(bytes + count, count);
     HD_CODEC_PUT_COLUMN(message, codes, codes, count);
+    if (has_done) HD_CODEC_PUT_COLUMN(message, done, codes + count, count);
     if (has_resume) message->resumes = hd_codec_put_strings(scratch, resumes, count);
     return message;
 }
@@ -261,13 +267,14 @@ static hd_status get_verdicts(hd_arena *arena, const HdPb__Verdicts *message, hd
     if (count == 0) return HD_OK;
     if (count > HD_PARTITIONS_MAX) return HD_WIRE;
     uint8_t *reaches, *caps;
-    uint32_t *codes;
+    uint32_t *codes, *done;
     uint64_t *n_live, *n_vectors;
     hd_str *resumes;
     HD_TRY(hd_codec_get_bytes(&message->reaches, count, 1, &reaches));
     HD_TRY(hd_codec_get_bytes(&message->caps, count, 1, &caps));
     if (reaches == NULL || caps == NULL) return HD_WIRE;
     HD_CODEC_GET_FULL_COLUMN(message, codes, count, codes);
+    HD_CODEC_GET_COLUMN(message, done, count, done);
     HD_CODEC_GET_FULL_COLUMN(message, n_live, count, n_live);
     HD_CODEC_GET_FULL_COLUMN(message, n_vectors, count, n_vectors);
     HD_TRY(hd_codec_get_strings(arena, message->resumes, count, HD_CODEC_TOKEN_OR_ABSENT, &resumes));
@@ -280,6 +287,7 @@ static hd_status get_verdicts(hd_arena *arena, const HdPb__Verdicts *message, hd
                                            .cap = (hd_cap)caps[i],
                                            .code = hd_status_from_wire(codes[i]),
                                            .resume = resumes != NULL ? resumes[i] : (hd_str){NULL, 0},
+                                           .done = done != NULL ? done[i] : 0,
                                            .n_live = n_live[i],
                                            .n_vectors = n_vectors[i]};
     }

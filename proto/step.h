@@ -8,9 +8,9 @@
  *
  * By whom a step is answered:
  *   FACTS of events, MEASURE                        the partition that owns the event (MEASURE: the edge's `to` end)
- *   START, POSTINGS, SHARES, NEXT, FACTS of entities and tags, RESOLVE      every partition of the org; the caller merges
+ *   START, POSTINGS, SHARES, NEXT, CONNECTED, FACTS of entities and tags, RESOLVE   every partition of the org; the caller merges
  * A shard merges over the partitions it was given; the coordinator merges over shards. Both use the same rules:
- *   event_count, n_live, n_vectors: sums. type: the one with the smallest (type_at_us, type_event).
+ *   event_count, n_live, n_vectors, counts of CONNECTED: sums. type: the one with the smallest (type_at_us, type_event).
  *   NEXT by thread: of all candidates for one frontier event the nearest in thread order.
  *   START: the k best over all.
  *   NEXT that does not cover the whole org, or was cut, or goes on: every candidate is given, whatever `kinds` says, and an event
@@ -22,6 +22,9 @@
  * examined; of several pieces the last one's is_candidates_exact holds. n_live and n_vectors are given each time. In a request where
  * any partition has a token, one without is taken to be finished already: it is not run and its verdict is COMPLETE. Lists of FACTS
  * of events (ENTITIES, TAGS) come whole or not at all; one that does not fit in what is left of `scanned` is not read and costs nothing.
+ * CONNECTED: the names table has no event_count (0 throughout), since an entity is met only where it shares an event. Every piece gives
+ * what it counted itself. A pair's count is that of the org where no partition is missing and its frontier node stands below every
+ * cut verdict's `done`; otherwise it is a lower bound.
  * How an event is named. Its *local* is a number that every shard and the coordinator agree on: (ordinal of the partition in the org)
  * << 32 | the version's number in the partition. It holds for one incarnation of the partition, so within one query; in one snapshot
  * an event has exactly one. Every result carries locals; ids (text, and dear where tables are wide) only where they are always
@@ -104,6 +107,7 @@ typedef struct hd_edges {
     uint8_t *is_answered;  /* MEASURE: 0 where this shard does not hold the `to` end; else NULL */
     uint32_t *via_offsets; /* SHARES: edge count + 1 … */
     uint32_t *via;         /* … indexes into the result's `names`; the caller orders them (df is only now known) */
+    uint64_t *counts;      /* CONNECTED: common live events, at least 1; one edge a pair; else NULL */
 } hd_edges;
 static inline uint32_t hd_edges_count(const hd_edges *e) {
     return e->offsets ? e->offsets[e->from_count] : 0;
@@ -116,7 +120,8 @@ typedef enum hd_step_kind {
     HD_STEP_SHARES,
     HD_STEP_NEXT,
     HD_STEP_MEASURE,
-    HD_STEP_RESOLVE, /* names by NFKC_Casefold; no cap counts it */
+    HD_STEP_RESOLVE,   /* names by NFKC_Casefold; no cap counts it */
+    HD_STEP_CONNECTED, /* entity → the entities it has live events in common with, and how many */
 } hd_step_kind;
 
 /* Which of START's sources. All but IDS can carry groups; see hd_start. */
@@ -178,6 +183,7 @@ typedef struct hd_verdict {
     hd_cap cap;         /* CUT: what ended it */
     hd_status code;     /* FAILED: MAP_STALE, SNAPSHOT_GONE, STORE_IO, … */
     hd_str resume;      /* CUT by a COUNT cap: ask again with this to go on; else absent */
+    uint32_t done;      /* CONNECTED, CUT: the frontier nodes below it are wholly counted here, by this piece and those before it */
     uint64_t n_live;    /* live events at the query's sequence */
     uint64_t n_vectors; /* those with a vector */
 } hd_verdict;

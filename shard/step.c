@@ -15,9 +15,9 @@
 enum { TOKEN_VERSION = 1 };
 
 static const sh_step_ops *const OPS[] = {
-    [HD_STEP_START] = &sh_start_ops,     [HD_STEP_FACTS] = &sh_facts_ops, [HD_STEP_POSTINGS] = &sh_postings_ops,
-    [HD_STEP_SHARES] = &sh_shares_ops,   [HD_STEP_NEXT] = &sh_next_ops,   [HD_STEP_MEASURE] = &sh_measure_ops,
-    [HD_STEP_RESOLVE] = &sh_resolve_ops,
+    [HD_STEP_START] = &sh_start_ops,     [HD_STEP_FACTS] = &sh_facts_ops,         [HD_STEP_POSTINGS] = &sh_postings_ops,
+    [HD_STEP_SHARES] = &sh_shares_ops,   [HD_STEP_NEXT] = &sh_next_ops,           [HD_STEP_MEASURE] = &sh_measure_ops,
+    [HD_STEP_RESOLVE] = &sh_resolve_ops, [HD_STEP_CONNECTED] = &sh_connected_ops,
 };
 
 bool sh_check_now(const sh_check *check) {
@@ -88,7 +88,7 @@ static hd_status take_frontier(sh_run *run, uint32_t index, sh_work *work) {
     if (is_of_events) frontier->label = HD_LABEL_EVENT;
     bool is_label_right = frontier->label == HD_LABEL_EVENT ? step->kind != HD_STEP_POSTINGS
                                                             : frontier->label == HD_LABEL_ENTITY || frontier->label == HD_LABEL_TAG;
-    if (!is_label_right) return HD_WIRE;
+    if (!is_label_right || (step->kind == HD_STEP_CONNECTED && frontier->label != HD_LABEL_ENTITY)) return HD_WIRE;
     if (step->from_result < 0) {
         frontier->batch = frontier->label == HD_LABEL_EVENT ? &step->events : NULL;
         frontier->names = &step->names;

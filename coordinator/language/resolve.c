@@ -166,7 +166,7 @@ static hd_status resolve_rels(resolver *r) {
                                  .far_max = number_of(r, rel->max, 0.5),
                                  .sources = HD_SOURCE_THREAD | HD_SOURCE_EXPLICIT,
                                  .kinds = HD_KIND_CONTAINS | HD_KIND_REFERS};
-        if (rel->relation == HD_REL_SHARES) out->min = count_of(r, rel->min, 1, UINT32_MAX);
+        if (rel->relation == HD_REL_SHARES || rel->relation == HD_REL_CONNECTED) out->min = count_of(r, rel->min, 1, UINT32_MAX);
         if (rel->source) out->sources = is_word(r, rel->source, "thread") ? HD_SOURCE_THREAD : HD_SOURCE_EXPLICIT;
         if (rel->kind) out->kinds = is_word(r, rel->kind, "contains") ? HD_KIND_CONTAINS : HD_KIND_REFERS;
     }

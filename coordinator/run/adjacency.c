@@ -46,6 +46,7 @@ hd_status co_adjacency_of_step(co_run *run, const co_plan_step *step, co_adjacen
         sort = step->is_forward ? CO_EDGES_NEXT : CO_EDGES_PREVIOUS;
         detail = wanted->sources;
         break;
+    case HD_REL_CONNECTED: sort = CO_EDGES_CONNECTED; break; /* whatever `min`: counts are only known once all have told theirs */
     case HD_REL_SHARES:
         sort = CO_EDGES_SHARES;
         detail = wanted->min;
@@ -152,6 +153,28 @@ static hd_status take_edges(co_adjacency *edges, const co_fetched *fetched) {
     return HD_OK;
 }
 
+/* A count is exact where every partition has read all of the node's postings. Where one could not be asked it is known to be at least so
+ * much; that is kept, since it may be enough for `min`. Where a cap stopped the reading, nothing of the node is: its figures would not
+ * be those of the full answer. */
+static hd_status take_connected(co_run *run, co_adjacency *edges, co_fetched *fetched) {
+    HD_TRY(co_nodes_learn_names(&run->nodes, HD_LABEL_ENTITY, &fetched->result.names, false, &fetched->to));
+    const hd_edges *from = &fetched->result.edges;
+    bool is_any_missing = fetched->outcome.is_any_missing;
+    for (uint32_t i = 0; i < fetched->count; i++) {
+        uint32_t handle = fetched->handles[i];
+        bool is_read = i < fetched->outcome.done;
+        if (handle == CO_CELL_NONE) continue;
+        HD_TRY(co_adjacency_begin(edges, handle, is_read && !is_any_missing ? CO_NODE_WHOLE : CO_NODE_CUT));
+        if (from->offsets == NULL || i >= from->from_count || !(is_read || is_any_missing)) continue;
+        for (uint32_t k = from->offsets[i]; k < from->offsets[i + 1]; k++) {
+            HD_TRY(CO_GROW(edges->arena, edges->counts, edges->counts_capacity, edges->edge_count));
+            edges->counts[edges->edge_count] = from->counts[k] | (is_any_missing ? CO_COUNT_LEAST : 0);
+            HD_TRY(co_adjacency_add(edges, handle, fetched->to[from->to[k]], 0));
+        }
+    }
+    return HD_OK;
+}
+
 enum { NEXT_FACETS = HD_FACET_ID | HD_FACET_TIME | HD_FACET_ORDER | HD_FACET_THREAD | HD_FACET_PREVIOUS };
 
 hd_status co_adjacency_take(co_run *run, co_adjacency *edges, co_fetched *fetched) {
@@ -160,6 +183,7 @@ hd_status co_adjacency_take(co_run *run, co_adjacency *edges, co_fetched *fetche
     case CO_EDGES_ENTITIES: HD_TRY(co_nodes_learn_names(&run->nodes, HD_LABEL_ENTITY, &result->names, false, &fetched->to)); break;
     case CO_EDGES_TAGS: HD_TRY(co_nodes_learn_names(&run->nodes, HD_LABEL_TAG, &result->names, false, &fetched->to)); break;
     case CO_EDGES_SHARES: return co_shares_take(run, edges, fetched);
+    case CO_EDGES_CONNECTED: return take_connected(run, edges, fetched);
     default: HD_TRY(co_nodes_learn_events(&run->nodes, &result->events, edges->facets | NEXT_FACETS, &fetched->to)); break;
     }
     return take_edges(edges, fetched);
@@ -178,6 +202,7 @@ hd_step co_adjacency_step(const co_adjacency *edges) {
                          .frontier_label = HD_LABEL_TAG,
                          .facets = edges->facets | HD_FACET_ID_FEW,
                          .kinds = (uint8_t)edges->detail};
+    case CO_EDGES_CONNECTED: return (hd_step){.kind = HD_STEP_CONNECTED, .frontier_label = HD_LABEL_ENTITY};
     case CO_EDGES_SHARES:
         return (hd_step){.kind = HD_STEP_SHARES,
                          .frontier_label = HD_LABEL_EVENT,
@@ -274,6 +299,7 @@ enum { EDGES_A_TRIP = 200000, NODES_A_TRIP = 16384, SHARES_FIRST = 32, POSTINGS_
 
 static uint32_t next_chunk(const co_adjacency *edges, uint32_t nodes_done, uint32_t edges_done) {
     if (nodes_done == 0 && edges->sort == CO_EDGES_SHARES) return SHARES_FIRST;
+    if (nodes_done == 0 && edges->sort == CO_EDGES_CONNECTED) return POSTINGS_FIRST;
     if (nodes_done == 0 && (edges->sort == CO_EDGES_ENTITY_EVENTS || edges->sort == CO_EDGES_TAG_EVENTS)) return POSTINGS_FIRST;
     uint64_t per_node = nodes_done == 0 ? 1 : edges_done / nodes_done + 1;
     return (uint32_t)HD_MAX(HD_MIN(EDGES_A_TRIP / per_node, (uint64_t)NODES_A_TRIP), 1u);

@@ -16,8 +16,11 @@ typedef enum co_edge_sort {
     CO_EDGES_NEXT,          /* event → the events that follow directly */
     CO_EDGES_PREVIOUS,
     CO_EDGES_SHARES,
-    CO_EDGES_WALK, /* NEXT_WALK's own: start → ends, with hops and the source of the last step */
+    CO_EDGES_CONNECTED, /* entity → the entities it has events in common with */
+    CO_EDGES_WALK,      /* NEXT_WALK's own: start → ends, with hops and the source of the last step */
 } co_edge_sort;
+
+#define CO_COUNT_LEAST (UINT64_C(1) << 63)
 
 enum { CO_NODE_UNKNOWN, CO_NODE_WHOLE, CO_NODE_CUT };
 
@@ -43,6 +46,8 @@ struct co_adjacency {
     uint32_t kinds_capacity;
     uint8_t *hops; /* WALK */
     uint32_t hops_capacity;
+    uint64_t *counts; /* CONNECTED: common events; with CO_COUNT_LEAST: at least so many, the figure is not known */
+    uint32_t counts_capacity;
     double *weight;      /* SHARES: rounded; NAN: not known */
     uint32_t *via_first; /* SHARES: into via */
     uint32_t *via_count; /* SHARES */

@@ -1,5 +1,5 @@
 /* See chain.h. Which steps ride along is the plan's to say (they start from all that the step before them binds); what only a run knows is
- * checked here: a SHARES that drops edges by weight lets nothing ride behind it. */
+ * checked here: a SHARES that drops edges by weight, or a CONNECTED that drops some by their count, lets nothing ride behind it. */
 #include "coordinator/run/chain.h"
 
 #include "coordinator/run/cosines.h"
@@ -39,6 +39,8 @@ static hd_status build_chain(co_run *run, co_chain *chain) {
         const co_plan_step *step = &run->plan->steps[i];
         HD_TRY(add_plan_step(run, chain, step, &last));
         if (step->op == CO_OP_SHARES && run->resolved->rels[step->rel].min_w > 0) break;
+        bool is_connected = step->op == CO_OP_EXPAND && run->query->rels[step->rel].relation == HD_REL_CONNECTED;
+        if (is_connected && run->resolved->rels[step->rel].min > 1) break;
     }
     return HD_OK;
 }
@@ -161,7 +163,8 @@ static void find_rows(co_chain *chain, uint32_t index, const uint32_t *start_han
         co_edge_sort sort = chain->links[source].edges->sort;
         const hd_step_result *result = &chain->fetched[source].result;
         chain->rows[index] = chain->fetched[source].to;
-        fetched->count = sort == CO_EDGES_ENTITIES || sort == CO_EDGES_TAGS ? result->names.count : result->events.count;
+        bool is_of_names = sort == CO_EDGES_ENTITIES || sort == CO_EDGES_TAGS || sort == CO_EDGES_CONNECTED;
+        fetched->count = is_of_names ? result->names.count : result->events.count;
     }
 }
 

@@ -151,6 +151,7 @@ static void note_verdict(co_part *part, const hd_verdict *verdict) {
     part->cap = verdict->reach == HD_REACH_CUT ? verdict->cap : HD_CAP_NONE;
     if (part->reach == HD_REACH_CUT && part->cap == HD_CAP_NONE) fail_part(part, HD_INTERNAL, "it stopped without saying why");
     part->resume = verdict->reach == HD_REACH_CUT ? verdict->resume : (hd_str){NULL, 0};
+    part->done = verdict->done;
     part->n_live = verdict->n_live;
     part->n_vectors = verdict->n_vectors;
 }
@@ -206,13 +207,14 @@ static hd_status describe_cut(const co_fanout *fanout, hd_cap cap, struct co_cut
 
 /* One cut for each cap that ended the step somewhere, in the order of the caps. */
 static hd_status sum_up(const co_fanout *fanout, uint64_t started_us, co_step_outcome *outcome) {
-    *outcome = (co_step_outcome){.us = hd_clock_monotonic_us() - started_us};
+    *outcome = (co_step_outcome){.us = hd_clock_monotonic_us() - started_us, .done = UINT32_MAX};
     uint64_t cut_partitions[HD_CAP_NONE + 1] = {0};
     for (uint32_t p = 0; p < fanout->org->partition_count; p++) {
         const co_part *part = &fanout->parts[p];
         if (!part->is_asked) continue;
         outcome->partitions_asked++;
         if (part->reach != HD_REACH_COMPLETE) cut_partitions[part->cap]++;
+        if (part->is_answered && part->reach != HD_REACH_COMPLETE) outcome->done = HD_MIN(outcome->done, part->done);
         if (part->is_answered) {
             outcome->n_live += part->n_live;
             outcome->n_vectors += part->n_vectors;

@@ -23,6 +23,7 @@ typedef struct co_step_outcome {
     } * cuts;
     uint32_t cut_count;
     bool is_any_missing;        /* some partition gave nothing at all: figures that need every partition are not known */
+    uint32_t done;              /* CONNECTED: the frontier nodes below it were wholly read by every partition that answered */
     uint64_t n_live, n_vectors; /* sums over the partitions that answered; meaningful when !is_any_missing */
     uint32_t partitions_asked;
     uint64_t us; /* wall time of the step, as the coordinator saw it */
@@ -40,6 +41,7 @@ HD_MUST_USE hd_status co_fanout_new(hd_arena *arena, co_topology *topology, hd_w
  *   NEXT: per frontier event the edges of the merged thread order and explicit ones; one edge per pair, `thread` wins. Where some
  *   partition is missing or was cut, thread edges are left out altogether, and so is an explicit edge that could be one;
  *   START: the k best over all, in order; sums of candidates and group counts; has_more;
+ *   CONNECTED: an edge a pair, counts summed; names[] distinct, without counts;
  *   RESOLVE: names[] distinct, counts summed.
  * A step stopped by its share of a COUNT cap is gone on with, as long as the query's budget has something left. Charges the budget.
  * HD_SNAPSHOT_GONE: the query has to start again (only before co_fanout_restart was called once; after that it is a cut).

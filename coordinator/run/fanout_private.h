@@ -32,6 +32,7 @@ typedef struct co_part {
     hd_status code;  /* FAILED */
     const char *why; /* FAILED: static, for people */
     hd_str resume;   /* CUT by a COUNT cap */
+    uint32_t done;   /* CONNECTED: frontier nodes wholly read, while it is not COMPLETE */
     uint64_t n_live, n_vectors;
 } co_part;
 

@@ -214,7 +214,9 @@ static hd_status unite_edges(const co_merge *merge, const united *targets, const
     HD_TRY(open_offsets(merge->scratch, edges->offsets, merge->frontier_count, &cursor));
     HD_ALLOC(edge_place, merge->scratch, merge->piece_count);
     HD_ALLOC(edges->to, merge->arena, hd_edges_count(edges));
+    bool has_counts = merge->step->kind == HD_STEP_CONNECTED;
     if (has_kinds) HD_ALLOC(edges->kinds, merge->arena, hd_edges_count(edges));
+    if (has_counts) HD_ALLOC(edges->counts, merge->arena, hd_edges_count(edges));
     for (uint32_t p = 0; p < merge->piece_count; p++) {
         const hd_edges *from = &merge->pieces[p].result->edges;
         HD_ALLOC(edge_place[p], merge->scratch, hd_edges_count(from));
@@ -225,6 +227,7 @@ static hd_status unite_edges(const co_merge *merge, const united *targets, const
                 edge_place[p][e] = at;
                 edges->to[at] = targets->place_of[p][from->to[e]];
                 if (has_kinds) edges->kinds[at] = from->kinds != NULL ? from->kinds[e] : 0;
+                if (has_counts) edges->counts[at] = from->counts[e];
             }
         }
     }
@@ -344,6 +347,37 @@ static hd_status merge_resolve(const co_merge *merge, hd_step_result *result) {
     return HD_OK;
 }
 
+/* Several pieces may have counted for a pair: one edge stays, with the sum. */
+static hd_status sum_pairs(const co_merge *merge, uint32_t name_count, hd_edges *edges) {
+    uint32_t *mark, *place, count = 0; /* by name: 1 + the last node that has an edge to it; that edge */
+    HD_ALLOC(mark, merge->scratch, name_count);
+    HD_ALLOC(place, merge->scratch, name_count);
+    for (uint32_t i = 0, e = 0; i < edges->from_count; i++) {
+        for (uint32_t end = edges->offsets[i + 1]; e < end; e++) {
+            uint32_t to = edges->to[e];
+            uint64_t counted = edges->counts[e];
+            if (mark[to] == i + 1) {
+                edges->counts[place[to]] += counted;
+                continue;
+            }
+            mark[to] = i + 1;
+            place[to] = count;
+            edges->to[count] = to;
+            edges->counts[count++] = counted;
+        }
+        edges->offsets[i + 1] = count;
+    }
+    return HD_OK;
+}
+
+static hd_status merge_connected(const co_merge *merge, hd_step_result *result) {
+    united names;
+    HD_TRY(unite(merge, true, &names));
+    HD_TRY(gather_names(merge, &names, &result->names));
+    HD_TRY(unite_edges(merge, &names, NULL, false, &result->edges));
+    return sum_pairs(merge, names.count, &result->edges);
+}
+
 /* ---- NEXT ---- */
 
 /* Thread order: by order_index, events without one last; then by time; then by id. */
@@ -457,6 +491,7 @@ static hd_status merge_kind(const co_merge *merge, hd_step_result *result) {
     case HD_STEP_NEXT: return merge_next(merge, result);
     case HD_STEP_MEASURE: return merge_measure(merge, result);
     case HD_STEP_RESOLVE: return merge_resolve(merge, result);
+    case HD_STEP_CONNECTED: return merge_connected(merge, result);
     }
     return HD_INTERNAL;
 }

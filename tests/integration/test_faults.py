@@ -167,7 +167,7 @@ def test_serve_starts_a_killed_shard_again():
 
 
 def fill(client, count=200):
-    memories = [{"event_id": "m%d" % n, "summary": "memory %d" % n, "entities": [{"name": "all"}], "thread": "t", "order_index": n, "vector": [1, n]} for n in range(count)]
+    memories = [{"event_id": "m%d" % n, "summary": "memory %d" % n, "entities": [{"name": "all"}, {"name": "each"}], "thread": "t", "order_index": n, "vector": [1, n]} for n in range(count)]
     for at in range(0, count, 500):
         assert {result["status"] for result in client.ok("save_memories", {"memories": memories[at : at + 500]})["results"]} == {"ok"}
 
@@ -198,8 +198,13 @@ def test_a_dead_shard_makes_answers_partial_and_is_named():
             assert 0 < len(answer["rows"]) < 200 and {tuple(row) for row in answer["rows"]} <= whole
         # Figures that need every partition are null, never wrong.
         answer = client.query("START a = events(entity: 'all', k: 3) MATCH (a)-[s:SHARES]-(b), (a)-[:PARTICIPATED_IN]-(e) RETURN s.weight, e.event_count, s.count")
-        assert answer["partial"] and answer["rows"] and {tuple(row) for row in answer["rows"]} == {(None, None, 1)}
+        assert answer["partial"] and answer["rows"] and {tuple(row) for row in answer["rows"]} == {(None, None, 2)}
         assert client.query("START a = events(entity: 'all', k: 3) MATCH (a)-[s:SHARES {min_w: 0.1}]-(b) RETURN b")["rows"] == []
+        connected = "START a = events(entity: 'all', k: 3) MATCH (a)-[:PARTICIPATED_IN]-(e {name: 'all'})-[c:CONNECTED {min: %d}]-(f) %s RETURN DISTINCT f.name, c.event_count, c"
+        sure = client.query(connected % (30, ""))  # of 200 common events the shard that is left has so many at the least
+        assert sure["partial"] and sure["rows"] == [["each", None, {"event_count": None}]]
+        assert client.query(connected % (200, ""))["rows"] == [], "what is not sure is left out"
+        assert client.query(connected % (1, "WHERE c.event_count > 0"))["rows"] == []
         # What would depend on what it holds is not answered.
         for row in client.query("START a = events(k: 200) MATCH (a)-[:NEXT]->(b) RETURN a.id, b.id LIMIT 200")["rows"]:
             pytest.fail("the next of a thread was told without one of its partitions: %s" % row)

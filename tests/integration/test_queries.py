@@ -197,6 +197,52 @@ def test_bytes_cut_whole_rows_and_say_so(graph):
         assert answer["partial"] is (answer["row_count"] < 40) is (size < full["budget"]["used"]["bytes"])
 
 
+def save_meetings(graph):
+    """Who met how often: Ann and Bo in 12 events, Ann and Cy in 5, Bo and Cy in 3, Ann and Di once; Ed is always alone."""
+    groups = [("Ann", "Bo", "Cy")] * 3 + [("Ann", "Bo")] * 9 + [("Cy", "Ann")] * 2 + [("Ann", "Di"), ("Ed",), ("Ann", "Ed"), ("Ann", "Bo")]
+    save(graph, *({"event_id": "m%02d" % n, "summary": "x", "timestamp": "2025-01-01", "entities": [{"name": name} for name in names]} for n, names in enumerate(groups)))
+    save(graph, {"event_id": "m16", "summary": "changed", "timestamp": "2025-01-01", "entities": [{"name": "Ann"}], "replace": True})
+    graph.ok("delete_memory", {"event_id": "m17"})
+
+
+def test_connected_counts_common_live_events(graph):
+    save_meetings(graph)
+    walk = "START a = events(ids: ['m00']) MATCH (a)-[:PARTICIPATED_IN]-(e {name: 'Ann'}) MATCH (e)-[c:CONNECTED%s]-(f) "
+    assert rows(graph, walk % "" + "RETURN f.name, c.event_count, c ORDER BY c.event_count DESC") == [
+        ["Bo", 12, {"event_count": 12}], ["Cy", 5, {"event_count": 5}], ["Di", 1, {"event_count": 1}]]  # fmt: skip
+    assert rows(graph, walk % " {min: 5}" + "RETURN f.name ORDER BY f.name") == [["Bo"], ["Cy"]]
+    assert rows(graph, walk % " {min: 6}" + "RETURN f.name") == [["Bo"]]
+    assert rows(graph, walk % " {min: 13}" + "RETURN f.name") == rows(graph, walk % " {min: 5000000000}" + "RETURN f.name") == []
+    assert rows(graph, walk % "" + "WHERE c.event_count < 12 RETURN sum(c.event_count), min(c.event_count)") == [[6, 1]]
+
+
+def test_connected_is_one_relation_either_way(graph):
+    save_meetings(graph)
+    start = "START a = events(ids: ['m00']) MATCH (a)-[:PARTICIPATED_IN]-(e {name: 'Ann'}) "
+    assert rows(graph, start + "MATCH (e)-[:CONNECTED]-(f)-[:CONNECTED]-(g) WHERE f.name = 'Bo' RETURN g.name") == [["Cy"]], "not back over the same"
+    back = rows(graph, start + "MATCH (e)-[:CONNECTED]-(f) MATCH (f)-[:CONNECTED]-(g) WHERE f.name = 'Bo' RETURN g.name ORDER BY g.name")
+    assert back == [["Ann"], ["Cy"]], "in a clause of its own it may be the same"
+    assert rows(graph, start + "MATCH (e)-[:CONNECTED]-(e) RETURN e") == [], "nobody is connected to itself"
+    both = "MATCH (a)-[:PARTICIPATED_IN]-(f) MATCH (e)-[c:CONNECTED {min: %d}]-(f) RETURN f.name, c.event_count ORDER BY f.name"
+    assert rows(graph, start + both % 1) == [["Bo", 12], ["Cy", 5]]
+    assert rows(graph, start + both % 6) == [["Bo", 12]]
+
+
+def test_connected_under_a_cap_gives_exact_counts_or_nothing(graph):
+    save_meetings(graph)
+    query = "START a = events(ids: ['m00']) MATCH (a)-[:PARTICIPATED_IN]-(e)-[c:CONNECTED {min: 2}]-(f) RETURN e.name, f.name, c.event_count"
+    full = graph.query(query)
+    used, whole = full["budget"]["used"]["scanned"], {tuple(row) for row in full["rows"]}
+    assert whole == {(x, y, n) for pair, n in {("Ann", "Bo"): 12, ("Ann", "Cy"): 5, ("Bo", "Cy"): 3}.items() for x, y in (pair, pair[::-1])}
+    found = set()
+    for size in range(1, used + 1):
+        answer = graph.ok("query_memory_graph", {"query": query, "budget": {"scanned": size}})
+        got = {tuple(row) for row in answer["rows"]}
+        assert answer["partial"] is (size < used) and got <= whole and answer["budget"]["used"]["scanned"] <= size
+        found.add(len(got))
+    assert found > {0, 6}, "what was read to its end comes back before the rest can"
+
+
 def test_explain_runs_nothing(graph):
     save(graph, {"event_id": "e", "summary": "x", "entities": [{"name": "Ann"}]})
     answer = graph.query("EXPLAIN START a = events(entity: $n) MATCH (a)-[s:SHARES]-(b) RETURN b", {"n": "Ann"})
@@ -205,7 +251,7 @@ def test_explain_runs_nothing(graph):
 
 @pytest.mark.parametrize(
     "construct, match",
-    [("SIMILAR", "(a)-[:SIMILAR {k: 3}]-(b)"), ("RESOLVED_BY", "(a)-[:RESOLVED_BY]->(b)"), ("CONNECTED", "(a)-[:PARTICIPATED_IN]-(e)-[:CONNECTED]-(b)"), ("SAME_AS", "(a)-[:PARTICIPATED_IN]-(e)-[:SAME_AS]-(b)"),
+    [("SIMILAR", "(a)-[:SIMILAR {k: 3}]-(b)"), ("RESOLVED_BY", "(a)-[:RESOLVED_BY]->(b)"), ("SAME_AS", "(a)-[:PARTICIPATED_IN]-(e)-[:SAME_AS]-(b)"),
      ("SHARES", "(a)-[:SHARES*1..2]-(b)")],
 )  # fmt: skip
 def test_what_comes_later_is_refused_by_name(org, construct, match):

@@ -104,7 +104,7 @@ def make_graph(rng):
 # --- queries ---
 
 ENDS = {"SHARES": ("Event", "Event"), "FAR": ("Event", "Event"), "NEXT": ("Event", "Event"), "PARTICIPATED_IN": ("Entity", "Event"),
-        "MEMBER_OF": ("Event", "Tag")}  # fmt: skip
+        "MEMBER_OF": ("Event", "Tag"), "CONNECTED": ("Entity", "Entity")}  # fmt: skip
 PROPERTIES = {
     "Event": {"id": "string", "summary": "string", "timestamp": "instant", "order_index": "number", "thread": "string"},
     "Entity": {"id": "string", "name": "string", "type": "string", "event_count": "number"},
@@ -114,6 +114,7 @@ PROPERTIES = {
     "NEXT": {"source": "string", "hops": "number"},
     "PARTICIPATED_IN": {},
     "MEMBER_OF": {"kind": "string"},
+    "CONNECTED": {"event_count": "number"},
 }
 
 
@@ -210,7 +211,7 @@ class QueryMaker:
     def relation(self, here_label, bound_events):
         """A relation that can leave a node of that label, and the label of its other end; which end `here` is."""
         rng = self.rng
-        names = ["PARTICIPATED_IN"] if here_label == "Entity" else ["MEMBER_OF"] if here_label == "Tag" else [
+        names = ["PARTICIPATED_IN", "CONNECTED"] if here_label == "Entity" else ["MEMBER_OF"] if here_label == "Tag" else [
             "SHARES", "SHARES", "NEXT", "NEXT", "PARTICIPATED_IN", "PARTICIPATED_IN", "MEMBER_OF", "FAR"]  # fmt: skip
         name = rng.choice(names)
         if name == "FAR" and not bound_events:
@@ -232,6 +233,8 @@ class QueryMaker:
                 rel["star"] = rng.choice(("*", "*1", "*2", "*3", "*1..3", "*..2", "*2..", "*2..3", "*1..1"))
             if rng.random() < 0.2:
                 rel["props"].append(["source", self.value(rng.choice(("thread", "explicit")))])
+        elif name == "CONNECTED" and rng.random() < 0.5:
+            rel["props"].append(["min", self.value(rng.choice((1, 2, 2, 3)))])
         elif name == "MEMBER_OF" and rng.random() < 0.3:
             rel["props"].append(["kind", self.value(rng.choice(("contains", "refers")))])
         return rel

@@ -1,7 +1,7 @@
 """The naive evaluator: answers a query structure (render.py) over a Graph with nested loops, no planner and no index.
 
 Written from docs/language.md alone. Slow and obvious is the point: where it and Heddle disagree, one of them reads the language
-wrongly. It covers what runs today; SIMILAR, RESOLVED_BY, CONNECTED, SAME_AS and variable-length SHARES are refused by Heddle."""
+wrongly. It covers what runs today; SIMILAR, RESOLVED_BY, SAME_AS and variable-length SHARES are refused by Heddle."""
 import math
 import re
 from dataclasses import dataclass
@@ -182,6 +182,17 @@ class Walker:
             others = [Node("Event", id_) for id_ in self.graph.events if node.id in self.graph.entity_ids(id_)]
         for other in others:
             yield other, Relation({}, ("PARTICIPATED_IN", *sorted((node.id, other.id))))
+
+    def connected(self, rel, props, node, is_rightwards):
+        common = {}
+        for id_ in self.graph.events:
+            entities = self.graph.entity_ids(id_)
+            if node.id in entities:
+                for other in entities:
+                    common[other] = common.get(other, 0) + 1
+        for other, count in common.items():
+            if other != node.id and count >= props.get("min", 1):
+                yield Node("Entity", other), Relation({"event_count": count}, ("CONNECTED", *sorted((node.id, other))))
 
     def member_of(self, rel, props, node, is_rightwards):
         for event in self.graph.events.values():

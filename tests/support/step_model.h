@@ -253,6 +253,12 @@ static inline hd_step make_postings(hd_arena *arena, bool is_tag) {
     return step;
 }
 
+static inline hd_step make_connected(hd_arena *arena) {
+    hd_step step = {.kind = HD_STEP_CONNECTED, .number = 6, .from_result = -1, .frontier_label = HD_LABEL_ENTITY};
+    make_names(arena, false, &step.names.ids, &step.names.count);
+    return step;
+}
+
 static inline hd_step make_shares(hd_arena *arena, const model *m) {
     hd_step step = {.kind = HD_STEP_SHARES, .number = 4, .from_result = -1, .frontier_label = HD_LABEL_EVENT};
     step.shares_min = 1 + below(3);
@@ -374,11 +380,12 @@ static inline hd_step make_step(hd_arena *arena, const model *m, uint32_t which,
     case 8: *what_out = "facts of tags"; return make_facts(arena, m, HD_LABEL_TAG);
     case 9: *what_out = "resolve entities"; return make_resolve(arena, false);
     case 10: *what_out = "resolve tags"; return make_resolve(arena, true);
+    case 11: *what_out = "connected"; return make_connected(arena);
     default: *what_out = "measure"; return make_measure(arena, m);
     }
 }
 
-enum { STEP_MAKERS = 12, ROUNDS = 10 };
+enum { STEP_MAKERS = 13, ROUNDS = 10 };
 
 /* -- requests --------------------------------------------------------------------------------------------------------------------- */
 typedef struct setting {

@@ -127,6 +127,7 @@ typedef struct work {
     uint8_t *edge_kinds;
     uint32_t *via_of_edge[4096];
     uint32_t via_count[4096];
+    uint64_t common[ENTITIES + 1][ENTITIES]; /* CONNECTED: by frontier node and entity */
 } work;
 
 static void *get(hd_arena *arena, size_t count, size_t size) {
@@ -342,6 +343,44 @@ static visit_end visit_shares(work *w, uint64_t partition, uint64_t *at) {
     return VISIT_COMPLETE;
 }
 
+/* A unit is an event of the frontier's entity; it counts for all others that it has. */
+static visit_end visit_connected(work *w, uint64_t partition, uint64_t *at) {
+    uint64_t end = (uint64_t)w->step->names.count * graph.count;
+    for (; *at < end; ++*at) {
+        uint32_t from = (uint32_t)(*at / graph.count), entity = entity_of(w->step->names.ids[from]);
+        const model_event *event = &graph.events[*at % graph.count];
+        if (entity == ENTITIES || !is_in(event, partition) || !event->has_entity[entity]) continue;
+        if (!take_unit(&w->scanned, w->request->scanned_max)) return VISIT_CUT_SCANNED;
+        for (uint32_t e = 0; e < ENTITIES; e++) w->common[from][e] += e != entity && event->has_entity[e];
+    }
+    return VISIT_COMPLETE;
+}
+
+/* An edge a pair that was met, to a table whose order is each request's own. */
+static void close_connected(work *w) {
+    hd_name_batch *names = &w->result->names;
+    hd_edges *edges = &w->result->edges;
+    uint32_t turn = (uint32_t)(w->request->partitions[0].id % ENTITIES), at = 0;
+    alloc_names(w, ENTITIES);
+    for (uint32_t i = 0; i < ENTITIES; i++) {
+        names->ids[i] = entity_id((i + turn) % ENTITIES);
+        names->names[i] = entity_name((i + turn) % ENTITIES);
+    }
+    edges->from_count = w->step->names.count;
+    edges->offsets = get(w->arena, edges->from_count + 1, 4);
+    edges->to = get(w->arena, (size_t)edges->from_count * ENTITIES + 1, 4);
+    edges->counts = get(w->arena, (size_t)edges->from_count * ENTITIES + 1, 8);
+    for (uint32_t from = 0; from < edges->from_count; from++) {
+        for (uint32_t i = 0; i < ENTITIES; i++) {
+            uint64_t count = w->common[from][(i + turn) % ENTITIES];
+            if (count == 0) continue;
+            edges->to[at] = i;
+            edges->counts[at++] = count;
+        }
+        edges->offsets[from + 1] = at;
+    }
+}
+
 static visit_end visit_next(work *w, uint64_t partition, uint64_t *at) {
     for (; *at < w->step->events.count; ++*at) {
         const model_event *from = find_event(w->step->events.ids[*at]), *nearest = NULL;
@@ -408,6 +447,7 @@ static visit_end visit_one(work *w, uint64_t partition, uint64_t *at, bool is_re
         }
         return w->step->kind == HD_STEP_POSTINGS ? visit_postings(w, partition, at) : visit_shares(w, partition, at);
     case HD_STEP_NEXT: return visit_next(w, partition, at);
+    case HD_STEP_CONNECTED: return visit_connected(w, partition, at);
     case HD_STEP_MEASURE: return visit_measure(w, partition, at);
     case HD_STEP_RESOLVE:
         for (uint32_t i = 0; i < result->names.count; i++) add_name(w, &result->names, i, i, partition, is_resumed);
@@ -426,7 +466,7 @@ static void open_work(work *w) {
     if (w->step->kind == HD_STEP_RESOLVE || (is_facts && (w->step->facets & HD_FACET_ENTITIES))) {
         alloc_names(w, ENTITIES);
         for (uint32_t e = 0; e < ENTITIES; e++) result->names.ids[e] = entity_id(e);
-    } else if (w->step->names.count > 0) {
+    } else if (w->step->names.count > 0 && w->step->kind != HD_STEP_CONNECTED) {
         alloc_names(w, w->step->names.count);
         for (uint32_t i = 0; i < w->step->names.count; i++) {
             result->names.ids[w->step->kind == HD_STEP_SHARES ? name_row(w, i) : i] = w->step->names.ids[i];
@@ -527,6 +567,10 @@ static void close_work(work *w, bool is_final) {
         close_start(w);
         return;
     }
+    if (w->step->kind == HD_STEP_CONNECTED) {
+        close_connected(w);
+        return;
+    }
     if (w->step->kind == HD_STEP_MEASURE || w->step->kind == HD_STEP_RESOLVE) {
         result->fold_of = get(w->arena, result->names.count, 4);
         for (uint32_t i = 0; i < result->names.count && w->step->folded_count > 0; i++)
@@ -573,6 +617,7 @@ static void answer_step(hd_arena *arena, const hd_step_request *request, hd_step
         verdict->reach = HD_REACH_CUT;
         verdict->cap = end == VISIT_CUT_SCANNED ? HD_CAP_SCANNED : HD_CAP_MEASURED;
         verdict->resume = (hd_str){(const char *)at, 8};
+        if (w->step->kind == HD_STEP_CONNECTED) verdict->done = (uint32_t)(*at / graph.count);
         result->is_candidates_exact = false;
     }
     close_work(w, request->is_whole_org && !is_cut && !is_resumed);
@@ -878,6 +923,7 @@ static hd_step make_step(hd_step_kind kind) {
             step.facets |= below(2) ? HD_FACET_ENTITIES : 0;
         }
         break;
+    case HD_STEP_CONNECTED: step.facets = 0; /* fall through */
     case HD_STEP_POSTINGS: step.frontier_label = HD_LABEL_ENTITY; break;
     case HD_STEP_SHARES: step.shares_min = 1 + below(3); break;
     case HD_STEP_NEXT:
@@ -911,13 +957,14 @@ static hd_step make_step(hd_step_kind kind) {
         break;
     }
     }
-    bool has_names =
-        kind == HD_STEP_POSTINGS || kind == HD_STEP_SHARES || (kind == HD_STEP_FACTS && step.frontier_label == HD_LABEL_ENTITY);
+    bool has_names = kind == HD_STEP_POSTINGS || kind == HD_STEP_CONNECTED || kind == HD_STEP_SHARES ||
+                     (kind == HD_STEP_FACTS && step.frontier_label == HD_LABEL_ENTITY);
     if (has_names) {
         step.names.count = kind == HD_STEP_SHARES ? ENTITIES : 1 + below(ENTITIES);
         step.names.ids = get(made, step.names.count, sizeof(hd_id128));
         for (uint32_t i = 0; i < step.names.count; i++) step.names.ids[i] = entity_id(i);
-        if (kind == HD_STEP_POSTINGS && step.names.count > 1) step.names.ids[0] = entity_id(99); /* nobody */
+        if ((kind == HD_STEP_POSTINGS || kind == HD_STEP_CONNECTED) && step.names.count > 1)
+            step.names.ids[0] = entity_id(99); /* nobody */
     }
     if (kind == HD_STEP_SHARES) {
         step.events = pick_frontier(count);
@@ -1031,7 +1078,8 @@ static lines *describe(const hd_step *step, const hd_step_result *result) {
     }
     bool are_names_aligned =
         step->kind == HD_STEP_POSTINGS || (step->kind == HD_STEP_FACTS && step->frontier_label != HD_LABEL_EVENT);
-    bool is_table_free = step->kind == HD_STEP_FACTS && !are_names_aligned; /* which names stand there beside the edges is open */
+    bool is_table_free = (step->kind == HD_STEP_FACTS && !are_names_aligned) ||
+                         step->kind == HD_STEP_CONNECTED; /* which names stand there beside the edges is open */
     for (uint32_t i = 0; i < result->names.count && !is_table_free; i++) {
         if (are_names_aligned) hd_buf_printf(&text, "%02u ", i);
         hd_buf_printf(&text, "name ");
@@ -1044,6 +1092,8 @@ static lines *describe(const hd_step *step, const hd_step_result *result) {
             hd_buf_printf(&text, "edge %02u ", i);
             if (step->kind == HD_STEP_MEASURE) {
                 hd_buf_printf(&text, "%u: %d %.6f", e, edges->is_answered[e], isnan(edges->cos[e]) ? -9.0 : edges->cos[e]);
+            } else if (step->kind == HD_STEP_CONNECTED) {
+                hd_buf_printf(&text, HD_STR_FMT " %lu", HD_STR_ARG(result->names.names[edges->to[e]]), edges->counts[e]);
             } else if (step->kind == HD_STEP_FACTS) {
                 hd_buf_printf(&text, HD_STR_FMT, HD_STR_ARG(result->names.names[edges->to[e]]));
             } else {
@@ -1091,7 +1141,7 @@ static void merged_results_are_those_of_one_place(void **state) {
         query q;
         open_query(&q, 1 + below(SHARDS_MAX), 10000);
         if (below(2)) co_fanout_set_faults(q.fanout, &(co_fanout_faults){.pick_next = pick_any});
-        for (uint32_t kind = HD_STEP_START; kind <= HD_STEP_RESOLVE; kind++) {
+        for (uint32_t kind = HD_STEP_START; kind <= HD_STEP_CONNECTED; kind++) {
             hd_step step = make_step((hd_step_kind)kind);
             hd_step_result result, wanted;
             co_step_outcome outcome;
@@ -1118,7 +1168,8 @@ static void budgets_are_shared_out_to_the_last_unit(void **state) {
     for (uint32_t round = 0; round < 40; round++) {
         make_graph(1U << below(3));
         hd_arena_reset(made);
-        hd_step step = make_step((hd_step_kind)(HD_STEP_START + round % 6)); /* RESOLVE costs nothing here */
+        /* RESOLVE costs nothing here */
+        hd_step step = make_step(round % 7 == 6 ? HD_STEP_CONNECTED : (hd_step_kind)(HD_STEP_START + round % 7));
         hd_cap cap = step.kind == HD_STEP_MEASURE ? HD_CAP_MEASURED : HD_CAP_SCANNED;
         hd_arena *arena = hd_arena_new(0);
         hd_step_result wanted;
@@ -1135,6 +1186,7 @@ static void budgets_are_shared_out_to_the_last_unit(void **state) {
             hd_step_result result;
             co_step_outcome outcome;
             assert_int_equal(co_fanout_run(q.fanout, &step, &result, &outcome), HD_OK);
+            if (step.kind == HD_STEP_CONNECTED) result.edges.from_count = HD_MIN(result.edges.from_count, outcome.done);
             lines *got_lines = describe(&step, &result);
             assert_true(!outcome.is_any_missing);
             if (limit >= cost) {
@@ -1337,7 +1389,7 @@ static void an_unknown_shard_is_not_waited_for(void **state) {
     assert_int_equal(co_fanout_new(q.arena, topology, wire, &q.org, &q.budget, hd_clock_monotonic_us() + 30000000, &q.fanout),
                      HD_OK);
     uint64_t before = hd_clock_monotonic_us();
-    for (uint32_t kind = HD_STEP_START; kind <= HD_STEP_RESOLVE; kind++) {
+    for (uint32_t kind = HD_STEP_START; kind <= HD_STEP_CONNECTED; kind++) {
         hd_step step = make_step((hd_step_kind)kind);
         co_step_outcome outcome;
         hd_step_result result = ask(&q, &step, &outcome);

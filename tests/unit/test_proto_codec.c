@@ -222,6 +222,10 @@ static hd_step make_step(hd_step_kind kind) {
         step.to_events = make_events(1 + below(9), 0, -1, 0);
         step.edges = make_edges(count, step.to_events.count, false, 0);
         break;
+    case HD_STEP_CONNECTED:
+        step.frontier_label = HD_LABEL_ENTITY;
+        step.names = make_names(count, false, false);
+        break;
     case HD_STEP_RESOLVE:
         step.frontier_label = coin() ? HD_LABEL_ENTITY : HD_LABEL_TAG;
         step.folded_count = 1 + below(5);
@@ -266,7 +270,7 @@ static hd_request make_step_request(void) {
     } else {
         step->step_count = 1 + below(3);
         step->steps = make(step->step_count, sizeof(*step->steps));
-        for (uint32_t i = 0; i < step->step_count; i++) step->steps[i] = make_step((hd_step_kind)(1 + below(HD_STEP_RESOLVE)));
+        for (uint32_t i = 0; i < step->step_count; i++) step->steps[i] = make_step((hd_step_kind)(1 + below(HD_STEP_CONNECTED)));
     }
     return request;
 }
@@ -344,6 +348,12 @@ static hd_step_result make_result(const hd_step_request *request, const hd_step 
         }
         break;
     }
+    case HD_STEP_CONNECTED:
+        result.names = make_names(other, true, false);
+        result.edges = make_edges(from, other, false, 0);
+        if (hd_edges_count(&result.edges) > 0) result.edges.counts = make(hd_edges_count(&result.edges), 8);
+        for (uint32_t i = 0; i < hd_edges_count(&result.edges); i++) result.edges.counts[i] = 1 + (next_random() >> 2);
+        break;
     case HD_STEP_RESOLVE:
         result.names = make_names(other, true, false);
         result.fold_of = make(other, 4);
@@ -356,6 +366,8 @@ static hd_step_result make_result(const hd_step_request *request, const hd_step 
     result.is_approximate = coin();
     result.verdict_count = request->partition_count;
     result.verdicts = make_verdicts(request);
+    for (uint32_t i = 0; i < request->partition_count && step->kind == HD_STEP_CONNECTED; i++)
+        result.verdicts[i].done = below(from + 1);
     result.used_scanned = next_random();
     result.used_measured = below(10);
     result.shard_us = below(10000);
@@ -525,6 +537,7 @@ static void dump_edges(hd_buf *out, const hd_edges *edges) {
     dump_bytes(out, "kinds", edges->kinds, count);
     dump_bytes(out, "cos", edges->cos, count * 8);
     dump_bytes(out, "answered", edges->is_answered, count);
+    dump_bytes(out, "counts", edges->counts, count * 8);
     dump_bytes(out, "via offsets", edges->via_offsets, edges->via_offsets != NULL ? (count + 1) * 4 : 0);
     dump_bytes(out, "via", edges->via, edges->via_offsets != NULL ? edges->via_offsets[count] * 4 : 0);
 }
@@ -604,7 +617,8 @@ static void dump_result(hd_buf *out, const hd_step_result *result) {
     dump_bytes(out, "group counts", result->group_counts, result->group_count_count * 8);
     for (uint32_t i = 0; i < result->verdict_count; i++) {
         const hd_verdict *v = &result->verdicts[i];
-        hd_buf_printf(out, "\nverdict %lx %d %d %d %lx %lx ", v->partition, v->reach, v->cap, v->code, v->n_live, v->n_vectors);
+        hd_buf_printf(out, "\nverdict %lx %d %d %d %u %lx %lx ", v->partition, v->reach, v->cap, v->code, v->done, v->n_live,
+                      v->n_vectors);
         dump_text(out, v->resume);
     }
 }
@@ -971,6 +985,31 @@ static void check_locals(const hd_step_request *request, const hd_step_reply *re
     *events = whole;
 }
 
+/* Counts that are there and at least 1, nobody connected to itself, nothing done beyond the frontier. */
+static void check_connected(const hd_step_request *request, const hd_step_reply *reply) {
+    hd_step_result *result = &reply->results[0];
+    hd_edges *edges = &result->edges;
+    uint64_t *counts = edges->counts;
+    result->verdicts[0].done = request->steps[0].names.count + 1;
+    assert_int_equal(hd_codec_check_reply(request, reply), HD_WIRE);
+    result->verdicts[0].done = request->steps[0].names.count;
+    assert_int_equal(hd_codec_check_reply(request, reply), HD_OK);
+    if (hd_edges_count(edges) == 0) return;
+    edges->counts = NULL;
+    assert_int_equal(hd_codec_check_reply(request, reply), HD_WIRE);
+    edges->counts = counts;
+    uint64_t before = counts[0];
+    counts[0] = 0;
+    assert_int_equal(hd_codec_check_reply(request, reply), HD_WIRE);
+    counts[0] = before;
+    uint32_t from = 0;
+    while (edges->offsets[from + 1] == 0) from++;
+    hd_id128 other = result->names.ids[edges->to[0]];
+    result->names.ids[edges->to[0]] = request->steps[0].names.ids[from];
+    assert_int_equal(hd_codec_check_reply(request, reply), HD_WIRE);
+    result->names.ids[edges->to[0]] = other;
+}
+
 static void replies_that_do_not_fit_are_refused(void **state) {
     uint32_t checked = 0;
     for (uint32_t round = 0; round < 600; round++) {
@@ -989,6 +1028,7 @@ static void replies_that_do_not_fit_are_refused(void **state) {
         assert_int_equal(hd_codec_check_reply(&request.step, &reply.step), HD_WIRE);
         result->verdicts[0].partition -= 1000;
         if (result->events.count > 0) check_locals(&request.step, &reply.step);
+        if (step->kind == HD_STEP_CONNECTED) check_connected(&request.step, &reply.step);
         if (step->kind == HD_STEP_MEASURE && edges > 0) {
             result->edges.is_answered = NULL;
         } else if (edges > 0) {

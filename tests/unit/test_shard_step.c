@@ -92,6 +92,16 @@ static void expect_shares(const model *m, const hd_step *step, lines *l) {
         }
 }
 
+static void expect_connected(const model *m, const hd_step *step, lines *l) {
+    for (uint32_t i = 0; i < step->names.count; i++)
+        for (int other = 0, name = name_of_id(false, step->names.ids[i]); other < ENTITIES && name >= 0; other++) {
+            uint64_t count = 0;
+            for (int b = 0; b < EVENTS; b++)
+                count += m->events[b].is_live && has_entity(&m->events[b], name) && has_entity(&m->events[b], other);
+            if (other != name && count > 0) add_line(l, "edge %u %s in %lu", i, ENTITY_NAMES[other], count);
+        }
+}
+
 /* A frontier event as the step gives it. */
 static model_event event_of_batch(const hd_event_batch *batch, uint32_t i) {
     model_event event = {.timestamp_us = batch->timestamp_us[i],
@@ -267,6 +277,7 @@ static void expect(const model *m, const hd_step *step, lines *l) {
     case HD_STEP_NEXT: expect_next(m, step, l); break;
     case HD_STEP_MEASURE: expect_measure(m, step, l); break;
     case HD_STEP_RESOLVE: expect_resolve(m, step, l); break;
+    case HD_STEP_CONNECTED: expect_connected(m, step, l); break;
     }
 }
 
@@ -291,6 +302,8 @@ typedef struct gathered {
     char type_texts[NAMES_MAX * 4][16];
     uint32_t count_count;
     bool has_more, is_candidates_exact, is_cut;
+    uint64_t common[NAMES_MAX][ENTITIES]; /* CONNECTED: summed over pieces */
+    uint32_t done;                        /* … and how many nodes that is all of, where it was cut */
 } gathered;
 
 static void copy_text(char *out, size_t size, hd_str text) {
@@ -377,6 +390,22 @@ static void gather_edges(gathered *g, const hd_step *step, const hd_step_result 
         }
 }
 
+static void gather_connected(gathered *g, const hd_step_result *r) {
+    g->done = UINT32_MAX;
+    for (uint32_t p = 0; p < r->verdict_count; p++)
+        if (r->verdicts[p].reach == HD_REACH_CUT) g->done = HD_MIN(g->done, r->verdicts[p].done);
+    for (uint32_t i = 0; i < r->edges.from_count; i++) {
+        uint32_t seen = 0;
+        for (uint32_t e = r->edges.offsets[i]; e < r->edges.offsets[i + 1]; e++) {
+            int name = name_of_id(false, r->names.ids[r->edges.to[e]]);
+            assert_true(name >= 0 && !(seen & 1u << name));
+            assert_true(hd_str_is_equal(r->names.names[r->edges.to[e]], str(ENTITY_NAMES[name])));
+            seen |= 1u << name;
+            g->common[i][name] += r->edges.counts[e];
+        }
+    }
+}
+
 static void gather(gathered *g, const hd_step *step, const hd_step_result *r) {
     g->scanned += r->used_scanned;
     g->measured += r->used_measured;
@@ -386,6 +415,8 @@ static void gather(gathered *g, const hd_step *step, const hd_step_result *r) {
         gather_start(g, r);
     else if (step->kind == HD_STEP_NEXT)
         gather_next(g, r);
+    else if (step->kind == HD_STEP_CONNECTED)
+        gather_connected(g, r);
     else if (step->kind == HD_STEP_FACTS && !is_of_names)
         gather_event_facts(g, r);
     else if (step->kind != HD_STEP_RESOLVE)
@@ -421,6 +452,9 @@ static void merge_next(gathered *g, const hd_step *step) {
 static void merge(gathered *g, const hd_step *step) {
     bool is_tag = step->frontier_label == HD_LABEL_TAG;
     if (step->kind == HD_STEP_NEXT) merge_next(g, step);
+    for (uint32_t i = 0; step->kind == HD_STEP_CONNECTED && i < HD_MIN(step->names.count, g->done); i++)
+        for (int n = 0; n < ENTITIES; n++)
+            if (g->common[i][n] > 0) add_line(&g->l, "edge %u %s in %lu", i, ENTITY_NAMES[n], g->common[i][n]);
     if (step->kind == HD_STEP_RESOLVE)
         for (int n = 0; n < (is_tag ? TAGS : ENTITIES); n++)
             if (g->counts[n]) add_line(&g->l, "count %s %lu", name_text(is_tag, n), g->counts[n]);
