@@ -81,6 +81,17 @@ static const golden_plan golden_plans[] = {
      "6 sort top\n"
      "7 limit\n"
      "8 return\n"},
+    {"START a = events(k: 5) MATCH (a)-[:PARTICIPATED_IN]-(e)-[c:CONNECTED {min: 2}]-(f)-[:PARTICIPATED_IN]-(b) "
+     "WHERE c.event_count < 9 RETURN b.id",
+     true,
+     "1 start a\n"
+     "2 expand PARTICIPATED_IN a>e rides\n"
+     "3 expand CONNECTED e>f rides\n"
+     "4 filter c.event_count < 9\n"
+     "5 expand PARTICIPATED_IN f>b distinct_from=0\n"
+     "6 sort top late_ids\n"
+     "7 limit\n"
+     "8 return\n"},
     {"START a = events(k: 5) MATCH (a)-[:PARTICIPATED_IN]-(e), (a)-[:PARTICIPATED_IN]-(f) RETURN e, f", true,
      "1 start a\n"
      "2 expand PARTICIPATED_IN a>e rides\n"
