@@ -1,6 +1,7 @@
-/* CONNECTED (entity – entity by common events): for each entity of the frontier its postings are read, and for each event that is seen the
- * other entities of the event are counted. Token {frontier index, offset in its postings}: a piece gives only what it counted itself,
- * so counts of pieces, like those of partitions, add up. A verdict that was cut tells in `done` how many nodes are wholly counted. */
+/* CONNECTED (entity – entity by common events): for each entity of the frontier its postings are read, and for each event that is
+ * seen the other entities of the event are counted. Token {frontier index, offset in its postings}: a piece gives only what it
+ * counted itself, so counts of pieces, like those of partitions, add up. A verdict that was cut tells in `done` how many nodes are
+ * wholly counted. */
 #include "shard/step_private.h"
 
 typedef struct connected_pair {
