@@ -130,12 +130,7 @@ static hd_status bind_rel_length(match_state *state, const co_tree_rel *written,
     if (!written->is_variable_length) return HD_OK;
     if (!co_relation_rule_of(rel->relation)->can_vary) {
         return co_fault(faults, CO_BLOCKED_GRAMMAR, written->hops_offset, CO_HINT("Take the * out, and write one pattern a step."),
-                        "%s has no variable length; NEXT has", hd_relation_name(rel->relation));
-    }
-    if (rel->relation == HD_REL_SHARES) {
-        return co_fault(faults, CO_BLOCKED_GRAMMAR, written->hops_offset,
-                        CO_HINT("Write the steps one by one: (a)-[:SHARES]-(b)-[:SHARES]-(c)."),
-                        "SHARES with a variable length is not available yet in this version");
+                        "%s has no variable length; SHARES and NEXT have", hd_relation_name(rel->relation));
     }
     if (written->hops_min < 1 || written->hops_max < 1 || written->hops_min > CO_HOPS_MAX || written->hops_max > CO_HOPS_MAX) {
         return co_fault(faults, CO_BLOCKED_GRAMMAR, written->hops_offset,

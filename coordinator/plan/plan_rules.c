@@ -11,7 +11,8 @@ enum {
 
 static bool does_bind(const co_plan_step *step) {
     if (step->op == CO_OP_START) return true;
-    return (step->op == CO_OP_EXPAND || step->op == CO_OP_NEXT_WALK || step->op == CO_OP_SHARES) && !step->is_filter;
+    bool is_walk = step->op == CO_OP_NEXT_WALK || step->op == CO_OP_SHARES_WALK;
+    return (step->op == CO_OP_EXPAND || step->op == CO_OP_SHARES || is_walk) && !step->is_filter;
 }
 
 static bool is_walk(const co_plan_step *step) {
@@ -286,7 +287,8 @@ static hd_status ride_along(hd_arena *arena, co_plan *plan) {
             (before->op == CO_OP_SHARES || (before->op == CO_OP_EXPAND && plan->query->rels[before->rel].relation == HD_REL_NEXT));
         if (!is_expansion && !is_far) break;
         step->rides_along = true;
-        if (is_far || step->op == CO_OP_NEXT_WALK || step->distinct_from_count > 0) break;
+        bool is_long = step->op == CO_OP_NEXT_WALK || step->op == CO_OP_SHARES_WALK;
+        if (is_far || is_long || step->distinct_from_count > 0) break;
     }
     return HD_OK;
 }

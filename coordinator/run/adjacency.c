@@ -70,7 +70,7 @@ hd_status co_adjacency_begin(co_adjacency *edges, uint32_t handle, uint8_t state
 
 static bool has_kinds(const co_adjacency *edges) {
     return edges->sort == CO_EDGES_TAGS || edges->sort == CO_EDGES_TAG_EVENTS || edges->sort == CO_EDGES_NEXT ||
-           edges->sort == CO_EDGES_PREVIOUS || edges->sort == CO_EDGES_WALK;
+           edges->sort == CO_EDGES_PREVIOUS;
 }
 
 hd_status co_adjacency_add(co_adjacency *edges, uint32_t handle, uint32_t to, uint8_t kind) {
@@ -83,6 +83,12 @@ hd_status co_adjacency_add(co_adjacency *edges, uint32_t handle, uint32_t to, ui
     edges->edge_count++;
     edges->count[handle]++;
     return HD_OK;
+}
+
+void co_adjacency_clear(co_adjacency *edges) {
+    HD_CHECK(edges->sort == CO_EDGES_WALK);
+    for (uint32_t i = 0; i < edges->node_end; i++) edges->state[i] = CO_NODE_UNKNOWN;
+    edges->edge_count = 0;
 }
 
 enum { LIST_LONG = 32 }; /* longer lists are found in by a map */
@@ -111,7 +117,7 @@ static hd_status index_list(co_adjacency *edges, uint32_t handle) {
 hd_status co_adjacency_find(co_adjacency *edges, uint32_t handle, uint32_t to, uint32_t from, uint32_t *edge_out) {
     *edge_out = CO_CELL_NONE;
     if (co_adjacency_state(edges, handle) == CO_NODE_UNKNOWN) return HD_OK;
-    if (edges->count[handle] > LIST_LONG) {
+    if (edges->count[handle] > LIST_LONG && edges->sort != CO_EDGES_WALK) { /* a walk's lists are forgotten, an index would stay */
         HD_TRY(index_list(edges, handle));
         for (int i = 0; i < 2; i++) {
             uint32_t edge = hd_map64_get(&edges->first_edge[i], pair_key(handle, to));

@@ -17,7 +17,7 @@ typedef enum co_edge_sort {
     CO_EDGES_PREVIOUS,
     CO_EDGES_SHARES,
     CO_EDGES_CONNECTED, /* entity → the entities it has events in common with */
-    CO_EDGES_WALK,      /* NEXT_WALK's own: start → ends, with hops and the source of the last step */
+    CO_EDGES_WALK,      /* of NEXT_WALK and SHARES_WALK their own: start → ends, with a record of the last step */
 } co_edge_sort;
 
 #define CO_COUNT_LEAST (UINT64_C(1) << 63)
@@ -42,10 +42,10 @@ struct co_adjacency {
     uint32_t edge_count;
     uint32_t *to;
     uint32_t to_capacity;
-    uint8_t *kinds; /* TAGS, TAG_EVENTS: HD_KIND_*; NEXT, PREVIOUS, WALK: HD_SOURCE_*; else NULL */
+    uint8_t *kinds; /* TAGS, TAG_EVENTS: HD_KIND_*; NEXT, PREVIOUS: HD_SOURCE_*; else NULL */
     uint32_t kinds_capacity;
-    uint8_t *hops; /* WALK */
-    uint32_t hops_capacity;
+    uint32_t *records; /* WALK: hops and the edge of the last step among the direct ones (co_walk_record); else NULL */
+    uint32_t record_capacity;
     uint64_t *counts; /* CONNECTED: common events; with CO_COUNT_LEAST: at least so many, the figure is not known */
     uint32_t counts_capacity;
     double *weight;      /* SHARES: rounded; NAN: not known */
@@ -58,7 +58,7 @@ struct co_adjacency {
 
 /* The run's adjacency of that sort and detail, made on first use; `facets` are added to what it asks for. HD_MEMORY. */
 HD_MUST_USE hd_status co_adjacency_get(co_run *run, co_edge_sort sort, uint32_t detail, uint32_t facets, co_adjacency **edges_out);
-/* The one that a step of the plan walks over; of NEXT_WALK, the direct neighbours. */
+/* The one that a step of the plan walks over; of a walk of variable length, the direct neighbours. */
 HD_MUST_USE hd_status co_adjacency_of_step(co_run *run, const co_plan_step *step, co_adjacency **edges_out);
 HD_MUST_USE hd_status co_adjacency_new(co_run *run, co_edge_sort sort, co_adjacency **edges_out);
 
@@ -91,6 +91,26 @@ static inline uint8_t co_adjacency_state(const co_adjacency *edges, uint32_t han
 /* Begins the edges of a node: those added next are its own. HD_MEMORY. */
 HD_MUST_USE hd_status co_adjacency_begin(co_adjacency *edges, uint32_t handle, uint8_t state);
 HD_MUST_USE hd_status co_adjacency_add(co_adjacency *edges, uint32_t handle, uint32_t to, uint8_t kind);
+/* All nodes are unknown again. Of WALK only, whose edges nobody points to. */
+void co_adjacency_clear(co_adjacency *edges);
+/* SHARES: has the edge a weight of at least `min`? One that is not known (NAN) passes only where none is asked. */
+static inline bool co_adjacency_is_heavy(const co_adjacency *edges, uint32_t edge, double min) {
+    return min <= 0 || edges->weight[edge] >= min;
+}
+
+/* What the cell of a variable-length relation holds: how far the end is, and the last step to it. So a row keeps what it needs of a walk,
+ * and the ends themselves may be forgotten. */
+enum { CO_WALK_EDGE_BITS = 30 };
+static inline uint32_t co_walk_record(uint32_t hops, uint32_t edge) {
+    HD_CHECK(edge < (1u << CO_WALK_EDGE_BITS) - 1 && hops <= CO_HOPS_MAX);
+    return hops << CO_WALK_EDGE_BITS | edge;
+}
+static inline uint32_t co_walk_hops(uint32_t record) {
+    return record >> CO_WALK_EDGE_BITS;
+}
+static inline uint32_t co_walk_edge(uint32_t record) {
+    return record & ((1u << CO_WALK_EDGE_BITS) - 1);
+}
 /* The first edge of `handle` to `to` at or after edge `from`; CO_CELL_NONE when there is no other. HD_MEMORY. */
 HD_MUST_USE hd_status co_adjacency_find(co_adjacency *edges, uint32_t handle, uint32_t to, uint32_t from, uint32_t *edge_out);
 

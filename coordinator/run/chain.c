@@ -18,7 +18,8 @@ static hd_status add_plan_step(co_run *run, co_chain *chain, const co_plan_step 
     }
     HD_TRY(co_adjacency_of_step(run, step, &edges));
     uint32_t hops = step->op == CO_OP_NEXT_WALK ? run->query->rels[step->rel].hops_max : 1;
-    if (step->op == CO_OP_SHARES) {
+    if (step->op == CO_OP_SHARES ||
+        step->op == CO_OP_SHARES_WALK) { /* of a walk the first step: the next would ask again for what is known */
         co_adjacency *entities;
         HD_TRY(co_adjacency_get(run, CO_EDGES_ENTITIES, 0, 0, &entities));
         add_link(chain, step, entities, *last_out);

@@ -77,6 +77,11 @@ static hd_value cosine_value(co_run *run, uint32_t record) {
 
 static hd_status relation_property(co_run *run, const co_var *var, uint32_t cell, hd_property property, hd_value *value_out) {
     const co_adjacency *edges = run->rel_edges[var->rel];
+    uint32_t hops = 1;
+    if (run->query->rels[var->rel].is_variable_length) {
+        hops = co_walk_hops(cell);
+        cell = co_walk_edge(cell);
+    }
     *value_out = HD_VALUE_NULL;
     switch (property) {
     case HD_PROP_COS: *value_out = cosine_value(run, cell); break;
@@ -86,7 +91,7 @@ static hd_status relation_property(co_run *run, const co_var *var, uint32_t cell
         break;
     case HD_PROP_WEIGHT: *value_out = isnan(edges->weight[cell]) ? unknown(run) : hd_value_float(edges->weight[cell]); break;
     case HD_PROP_VIA: return make_via(run, edges, cell, value_out);
-    case HD_PROP_HOPS: *value_out = hd_value_int(edges->hops != NULL ? edges->hops[cell] : 1); break;
+    case HD_PROP_HOPS: *value_out = hd_value_int(hops); break;
     case HD_PROP_SOURCE:
         *value_out = hd_value_text(edges->kinds[cell] == HD_SOURCE_THREAD ? HD_STR("thread") : HD_STR("explicit"));
         break;

@@ -52,7 +52,7 @@ static hd_status add_row(co_op *op, const co_expand *expand, const uint32_t *row
     if (expand->is_wanted != NULL && !expand->is_wanted(op, edge)) return HD_OK;
     HD_TRY(co_rows_append(&op->out, row, &added));
     added[op->step->to] = expand->edges->to[edge];
-    added[op->run->query->rels[op->step->rel].var] = edge;
+    added[op->run->query->rels[op->step->rel].var] = expand->edges->records != NULL ? expand->edges->records[edge] : edge;
     if (!is_distinct(op, added)) op->out.count--;
     return HD_OK;
 }
@@ -63,6 +63,7 @@ static hd_status expand_row(co_op *op, co_expand *expand, const uint32_t *row, u
     uint32_t handle = row[op->step->from];
     *is_done_out = true;
     if (expand->admitted[handle] != FRONTIER_ADMITTED) return HD_OK;
+    if (expand->edge == CO_CELL_NONE && expand->prepare != NULL) HD_TRY(expand->prepare(op, handle));
     uint32_t first = edges->first[handle], end = first + edges->count[handle];
     uint32_t at = expand->edge == CO_CELL_NONE ? first : expand->edge;
     if (op->step->is_filter) HD_TRY(co_adjacency_find(edges, handle, row[op->step->to], at, &at));

@@ -1,7 +1,5 @@
 /* SHARES: to the events that have entities in common, under a least count (asked of the shards) and a least weight (known here, once every
  * partition has told its share of each entity's event_count). A weight that is not known passes only where none is asked. */
-#include <math.h>
-
 #include "coordinator/run/expand.h"
 
 typedef struct shares_state {
@@ -15,8 +13,7 @@ static hd_status fetch_edges(co_op *op, const uint32_t *frontier, uint32_t count
 
 static bool is_heavy(const co_op *op, uint32_t edge) {
     const shares_state *state = op->state;
-    double weight = state->expand.edges->weight[edge];
-    return !isnan(weight) && weight >= state->min_weight;
+    return co_adjacency_is_heavy(state->expand.edges, edge, state->min_weight);
 }
 
 static hd_status open_shares(co_op *op) {

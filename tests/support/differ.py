@@ -127,7 +127,7 @@ def check_partial(full_rows, query, answer):
         return
     names = variable_length_vars(query)
     is_start_cut = any(cut["stage"] == "start" for cut in answer["truncated"])
-    is_walk_cut = any(cut.get("relation") == "NEXT" for cut in answer["truncated"])
+    is_walk_cut = any(cut.get("relation") in ("NEXT", "SHARES") for cut in answer["truncated"])
     if is_walk_cut and names and mentions(query["where"], names):
         return
     full = full_rows.get(is_start_cut)

@@ -222,6 +222,8 @@ class QueryMaker:
             self.var_count += 1
             rel["var"] = "r%d" % self.var_count
         if name == "SHARES":
+            if rng.random() < 0.3:
+                rel["star"] = rng.choice(("*", "*1", "*2", "*3", "*1..3", "*..2", "*2..", "*2..3", "*1..1"))
             if rng.random() < 0.5:
                 rel["props"].append(["min", self.value(rng.choice((1, 2, 3)))])
             if rng.random() < 0.3:

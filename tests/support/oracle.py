@@ -1,7 +1,7 @@
 """The naive evaluator: answers a query structure (render.py) over a Graph with nested loops, no planner and no index.
 
 Written from docs/language.md alone. Slow and obvious is the point: where it and Heddle disagree, one of them reads the language
-wrongly. It covers what runs today; SIMILAR, RESOLVED_BY, SAME_AS and variable-length SHARES are refused by Heddle."""
+wrongly. It covers what runs today; SIMILAR, RESOLVED_BY and SAME_AS are refused by Heddle."""
 import math
 import re
 from dataclasses import dataclass
@@ -159,6 +159,9 @@ class Walker:
         return self.memo[key]
 
     def shares(self, rel, props, node, is_rightwards):
+        if rel.get("star"):
+            yield from self.shares_walk(rel, props, node, is_rightwards)
+            return
         for other in self.graph.events:
             if other == node.id:
                 continue
@@ -168,6 +171,22 @@ class Walker:
                 via = [{"id": id_, "name": name} for _, name, id_ in shared]
                 properties = {"count": len(shared), "weight": weight, "via": via, "hops": 1}
                 yield Node("Event", other), Relation(properties, ("SHARES", *sorted((node.id, other))))
+
+    def shares_walk(self, rel, props, node, is_rightwards):
+        def step(here):
+            return {there.id: relation for there, relation in self.edges({**rel, "star": None}, props, Node("Event", here), is_rightwards)}
+
+        low, high = star_bounds(rel["star"])
+        distance, ring = {node.id: 0}, [node.id]
+        for hops in range(1, high + 1):
+            ring = sorted({there for here in ring for there in step(here) if there not in distance})
+            for there in ring:
+                distance[there] = hops
+        for there, hops in distance.items():
+            if there != node.id and hops >= low:
+                nearer = [here for here in step(there) if distance.get(here) == hops - 1]  # no arrow: the steps back are those that lead here
+                last = min(nearer, key=lambda here: (-step(here)[there].properties["weight"], here))
+                yield Node("Event", there), Relation({**step(last)[there].properties, "hops": hops}, None)
 
     def far(self, rel, props, node, is_rightwards):
         for other in self.graph.events:

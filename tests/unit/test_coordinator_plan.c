@@ -58,6 +58,20 @@ static const golden_plan golden_plans[] = {
      "3 sort top\n"
      "4 limit\n"
      "5 return\n"},
+    {"START a = events(k: 5) MATCH (a)-[s:SHARES*..2 {min: 2}]-(b)-[:SHARES]-(c) RETURN c, s.hops ORDER BY b.timestamp", true,
+     "1 start a\n"
+     "2 shares_walk SHARES a>b rides facets=time\n"
+     "3 shares SHARES b>c\n"
+     "4 sort top late_ids\n"
+     "5 limit\n"
+     "6 return\n"},
+    {"START a = events(k: 5) MATCH (a)-[:SHARES]-(b), (b)-[:SHARES*2]-(a) RETURN b", true,
+     "1 start a\n"
+     "2 shares SHARES a>b rides\n"
+     "3 shares_walk SHARES b=a\n"
+     "4 sort top late_ids\n"
+     "5 limit\n"
+     "6 return\n"},
     {"START a = events(k: 5) MATCH (b)-[:NEXT]->(a) RETURN b", true,
      "1 start a facets=time,order,thread,previous\n"
      "2 expand NEXT a>b backward rides\n"
