@@ -231,7 +231,8 @@ static void write_run_notes(const co_run *run, co_json *json, uint32_t row_count
     if (run->start.is_approximate)
         co_json_text(json, "the start was searched approximately; add exact: true to measure every vector");
     if (notable->is_walk_cut)
-        co_json_text(json, "a variable-length walk was cut: hops is an upper bound, and its other properties may be those of another way");
+        co_json_text(
+            json, "a variable-length walk was cut: hops is an upper bound, and its other properties may be those of another way");
     if (is_partial && run->query->has_aggregates)
         co_json_text(json, "aggregates are over a partial walk, not over the full answer");
     if (notable->is_collect_capped) co_json_text(json, "collect keeps 100 elements at most; a list was cut to its first 100");
