@@ -124,6 +124,7 @@ hd_status hd_codec_decode_request(hd_arena *arena, hd_str bytes, hd_request *req
         if (message->kind != HD_MESSAGE_WRITE || message->write == NULL) return HD_WIRE;
         request_out->write.org = message->org;
         request_out->write.remaining_ms = message->remaining_ms;
+        if (message->query != 0) return HD_WIRE; /* a CANCEL of that query would take the write out of the queue */
         return hd_codec_get_write_request(arena, message->write, &request_out->write);
     case HD_PB__REQUEST__BODY_CONTROL_BODY:
         if (message->kind != HD_MESSAGE_CONTROL || message->control_body == NULL) return HD_WIRE;
@@ -131,7 +132,9 @@ hd_status hd_codec_decode_request(hd_arena *arena, hd_str bytes, hd_request *req
         request_out->control.kind = (hd_control_kind)message->control;
         request_out->control.query = message->query;
         request_out->control.remaining_ms = message->remaining_ms;
-        return hd_codec_get_control_request(message->control_body, &request_out->control);
+        if (message->query != 0 && message->control != HD_CONTROL_CANCEL) return HD_WIRE;
+        HD_TRY(hd_codec_get_control_request(message->control_body, &request_out->control));
+        return message->org == org_of(request_out) ? HD_OK : HD_WIRE; /* the org stands in the body too */
     default: return HD_WIRE;
     }
 }
