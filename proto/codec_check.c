@@ -1,5 +1,7 @@
 /* The contract of step.h between the parts of one request, and between a request and its reply. Works on our own structs, so that a
  * sender can ask before it sends. What single columns promise was checked when they were decoded. */
+#include <math.h>
+
 #include "common/ids.h"
 #include "proto/codec.h"
 
@@ -26,6 +28,7 @@ static bool has_events(const hd_step *step) {
     case HD_STEP_START:
     case HD_STEP_POSTINGS:
     case HD_STEP_SHARES:
+    case HD_STEP_SIMILAR:
     case HD_STEP_NEXT: return true;
     case HD_STEP_FACTS: return step->frontier_label == HD_LABEL_EVENT;
     default: return false;
@@ -77,6 +80,9 @@ static bool is_frontier_sound(const hd_step *step) {
         if (edges->offsets != NULL && edges->from_count != events->count) return false;
         if (events->vectors != NULL && events->dimension != step->dimension) return false;
         return are_targets_below(edges->to, edge_count, step->to_events.count);
+    case HD_STEP_SIMILAR:
+        if (events->count == 0) return true;
+        return events->flags != NULL && events->vectors != NULL && events->dimension == step->dimension;
     case HD_STEP_NEXT:
         return events->count == 0 || (events->ids != NULL && events->flags != NULL && events->timestamp_us != NULL &&
                                       events->order_index != NULL && events->threads != NULL && events->previous != NULL);
@@ -106,11 +112,12 @@ static bool are_facets_fit(const hd_step *step) {
 
 static bool is_step_sound(const hd_step *steps, uint32_t index) {
     const hd_step *step = &steps[index];
-    if (step->kind < HD_STEP_START || step->kind > HD_STEP_CONNECTED || step->dimension > HD_DIMENSION_MAX) return false;
+    if (step->kind < HD_STEP_START || step->kind > HD_STEP_SIMILAR || step->dimension > HD_DIMENSION_MAX) return false;
     if (!is_label_fit(step) || !are_facets_fit(step)) return false;
     if (!are_sizes_sound(&step->events) || !are_sizes_sound(&step->to_events)) return false;
     if (step->names.count > 0 && step->names.ids == NULL) return false;
     if (step->kind == HD_STEP_SHARES && step->shares_min < 1) return false;
+    if (step->kind == HD_STEP_SIMILAR && (step->similar_k < 1 || step->similar_k > HD_SIMILAR_K_MAX)) return false;
     if (step->kind == HD_STEP_START) return step->from_result == -1 && is_start_sound(&step->start);
     if (step->kind == HD_STEP_RESOLVE) return step->from_result == -1 && (step->folded_count == 0 || step->folded != NULL);
     return step->from_result == -1 ? is_frontier_sound(step) : is_source_sound(steps, index);
@@ -183,6 +190,19 @@ static bool are_facts_sound(const hd_step *step, const hd_step_result *result, f
     return are_edges_sound(&result->edges, from.count, result->names.count, 0);
 }
 
+/* At most k of each, every one with its cosine. */
+static bool is_similar_sound(const hd_step *step, const hd_step_result *result, frontier from) {
+    const hd_edges *edges = &result->edges;
+    uint32_t count = hd_edges_count(edges);
+    if (!are_edges_sound(edges, from.count, result->events.count, 0)) return false;
+    if (count > 0 && edges->cos == NULL) return false;
+    for (uint32_t i = 0; i < count; i++)
+        if (isnan(edges->cos[i])) return false;
+    for (uint32_t i = 0; count > 0 && i < from.count; i++)
+        if (edges->offsets[i + 1] - edges->offsets[i] > step->similar_k) return false;
+    return true;
+}
+
 static bool is_measure_sound(const hd_edges *edges, frontier from) {
     if (hd_edges_count(edges) != from.edge_count) return false;
     return from.edge_count == 0 || (edges->cos != NULL && edges->is_answered != NULL);
@@ -229,7 +249,8 @@ static bool are_locals_sound(const hd_event_batch *batch, const uint64_t *ordina
 /* The steps whose events come with their ids in any case. */
 static uint32_t ids_facet(const hd_step *step) {
     bool is_by_id = step->kind == HD_STEP_FACTS && step->from_result < 0 && step->events.locals == NULL;
-    return step->kind == HD_STEP_START || step->kind == HD_STEP_NEXT || is_by_id ? HD_FACET_ID : 0;
+    bool is_ranked = step->kind == HD_STEP_START || step->kind == HD_STEP_NEXT || step->kind == HD_STEP_SIMILAR;
+    return is_ranked || is_by_id ? HD_FACET_ID : 0;
 }
 
 /* The columns that were asked for are there; without them a reader would meet NULL. */
@@ -273,6 +294,7 @@ static bool is_result_sound(const hd_step *step, const hd_step_result *results, 
     case HD_STEP_MEASURE: return is_measure_sound(&result->edges, from);
     case HD_STEP_RESOLVE: return edge_count == 0 && is_resolve_sound(step, result);
     case HD_STEP_CONNECTED: return is_connected_sound(step, result, from);
+    case HD_STEP_SIMILAR: return is_similar_sound(step, result, from);
     }
     return false;
 }

@@ -391,6 +391,7 @@ static HdPb__Step *put_step(hd_arena *scratch, const hd_step *step) {
     message->kinds = step->kinds;
     message->folded = hd_codec_put_strings(scratch, step->folded, step->folded_count);
     message->dimension = step->dimension;
+    message->similar_k = step->similar_k;
     return message;
 }
 
@@ -416,6 +417,7 @@ static hd_status get_step(hd_arena *arena, const HdPb__Step *message, hd_step *s
     HD_TRY(hd_codec_get_strings(arena, message->folded, folded_count, HD_CODEC_NAME, &step->folded));
     step->folded_count = (uint32_t)folded_count;
     step->dimension = message->dimension;
+    step->similar_k = message->similar_k;
     return HD_OK;
 }
 

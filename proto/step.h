@@ -8,11 +8,15 @@
  *
  * By whom a step is answered:
  *   FACTS of events, MEASURE                        the partition that owns the event (MEASURE: the edge's `to` end)
- *   START, POSTINGS, SHARES, NEXT, CONNECTED, FACTS of entities and tags, RESOLVE   every partition of the org; the caller merges
+ *   START, POSTINGS, SHARES, NEXT, CONNECTED, SIMILAR, FACTS of entities and tags, RESOLVE
+ *                                                   every partition of the org; the caller merges
  * A shard merges over the partitions it was given; the coordinator merges over shards. Both use the same rules:
  *   event_count, n_live, n_vectors, counts of CONNECTED: sums. type: the one with the smallest (type_at_us, type_event).
  *   NEXT by thread: of all candidates for one frontier event the nearest in thread order.
  *   START: the k best over all.
+ *   SIMILAR: of each frontier event the k best over all, by cosine, then id; the event itself is not among them. A step of its own
+ *   carries the vectors of its frontier, since its partitions may be asked apart; behind another step of a chain they are read where
+ *   they are. Of several pieces of a cut one each has the k best of the rows it searched.
  *   NEXT that does not cover the whole org, or was cut, or goes on: every candidate is given, whatever `kinds` says, and an event
  *   that is both the nearest in the thread (of the partitions asked) and explicit has two edges. Whoever has all candidates lets the
  *   nearest stand as `thread`, drops the explicit edge to the same event, and only then applies `kinds`. Otherwise the edges are
@@ -28,7 +32,7 @@
  * How an event is named. Its *local* is a number that every shard and the coordinator agree on: (ordinal of the partition in the org)
  * << 32 | the version's number in the partition. It holds for one incarnation of the partition, so within one query; in one snapshot
  * an event has exactly one. Every result carries locals; ids (text, and dear where tables are wide) only where they are always
- * needed (START, NEXT, FACTS of events that were given by id) or asked for. A frontier of events is given by locals, or by ids
+ * needed (START, NEXT, SIMILAR, FACTS of events that were given by id) or asked for. A frontier of events is given by locals, or by ids
  * where there are none; NEXT has ids in any case, since a place in a thread ends with one. A local of a partition that is not asked,
  * or that the request knows no incarnation of, or of a version that is not seen, means an event that does not exist.
  * A result is checked against its request by hd_codec_check_reply; what that demands is the contract. */
@@ -40,7 +44,8 @@
 #include "common/graph.h"
 #include "common/status.h"
 
-enum { HD_STEPS_MAX = 64, HD_DIMENSION_MAX = 4096, HD_START_K_MAX = 1000 }; /* of one chain; of vectors; of START's k */
+enum { HD_STEPS_MAX = 64, HD_DIMENSION_MAX = 4096, HD_START_K_MAX = 1000, HD_SIMILAR_K_MAX = 50 };
+/* of one chain; of vectors; of START's k; of SIMILAR's */
 
 /* A flat batch of events. Columns that were not asked for are NULL. All memory: the arena of the owner of the batch. */
 typedef struct hd_event_batch {
@@ -103,7 +108,7 @@ typedef struct hd_edges {
     uint32_t *offsets;
     uint32_t *to;
     uint8_t *kinds;        /* MEMBER_OF: HD_KIND_*; NEXT: HD_SOURCE_*; else NULL */
-    double *cos;           /* MEASURE: rounded cosine; NAN: a vector is missing; else NULL */
+    double *cos;           /* MEASURE: rounded cosine, NAN where a vector is missing; SIMILAR: rounded cosine; else NULL */
     uint8_t *is_answered;  /* MEASURE: 0 where this shard does not hold the `to` end; else NULL */
     uint32_t *via_offsets; /* SHARES: edge count + 1 … */
     uint32_t *via;         /* … indexes into the result's `names`; the caller orders them (df is only now known) */
@@ -122,6 +127,7 @@ typedef enum hd_step_kind {
     HD_STEP_MEASURE,
     HD_STEP_RESOLVE,   /* names by NFKC_Casefold; no cap counts it */
     HD_STEP_CONNECTED, /* entity → the entities it has live events in common with, and how many */
+    HD_STEP_SIMILAR,   /* event → the events closest to it by vector */
 } hd_step_kind;
 
 /* Which of START's sources. All but IDS can carry groups; see hd_start. */
@@ -158,8 +164,8 @@ typedef struct hd_step {
     hd_relation relation;    /* for the record only (truncations); HD_REL_NONE for START and FACTS */
 
     hd_event_batch events;    /* explicit frontier of events. SHARES: with the entity lists in `edges` + `names`. NEXT: with TIME,
-                              ORDER, THREAD, PREVIOUS and flags. MEASURE: the `from` ends, with vectors where the request does
-                              not cover the whole org */
+                              ORDER, THREAD, PREVIOUS and flags. SIMILAR: with flags and vectors. MEASURE: the `from` ends, with
+                              vectors where the request does not cover the whole org */
     hd_name_batch names;      /* explicit frontier of entities or tags (ids alone); SHARES: the entities `edges` point to */
     hd_edges edges;           /* SHARES: event → entities. MEASURE: from end → `to_events` */
     hd_event_batch to_events; /* MEASURE: the `to` ends */
@@ -171,7 +177,8 @@ typedef struct hd_step {
     uint8_t kinds;         /* TAG postings and MEMBER_OF: HD_KIND_* wanted. NEXT: HD_SOURCE_* wanted; 0 means all */
     hd_str *folded;        /* RESOLVE: folded names */
     uint32_t folded_count; /* RESOLVE; frontier_label says ENTITY or TAG */
-    uint32_t dimension;    /* of vectors that are sent or asked for: MEASURE with vectors, HD_FACET_VECTOR */
+    uint32_t dimension;    /* of vectors that are sent or asked for: MEASURE and SIMILAR with vectors, HD_FACET_VECTOR */
+    uint32_t similar_k;    /* SIMILAR: how many of each, from 1 */
 } hd_step;
 
 /* How far a step got in one partition. Every partition asked has one per step that was run. */

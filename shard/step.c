@@ -17,7 +17,7 @@ enum { TOKEN_VERSION = 1 };
 static const sh_step_ops *const OPS[] = {
     [HD_STEP_START] = &sh_start_ops,     [HD_STEP_FACTS] = &sh_facts_ops,         [HD_STEP_POSTINGS] = &sh_postings_ops,
     [HD_STEP_SHARES] = &sh_shares_ops,   [HD_STEP_NEXT] = &sh_next_ops,           [HD_STEP_MEASURE] = &sh_measure_ops,
-    [HD_STEP_RESOLVE] = &sh_resolve_ops, [HD_STEP_CONNECTED] = &sh_connected_ops,
+    [HD_STEP_RESOLVE] = &sh_resolve_ops, [HD_STEP_CONNECTED] = &sh_connected_ops, [HD_STEP_SIMILAR] = &sh_similar_ops,
 };
 
 bool sh_check_now(const sh_check *check) {
@@ -84,7 +84,8 @@ static hd_status take_frontier(sh_run *run, uint32_t index, sh_work *work) {
     sh_frontier *frontier = &work->frontier;
     frontier->label = step->frontier_label;
     if (step->kind == HD_STEP_START || step->kind == HD_STEP_RESOLVE) return HD_OK;
-    bool is_of_events = step->kind == HD_STEP_SHARES || step->kind == HD_STEP_NEXT || step->kind == HD_STEP_MEASURE;
+    bool is_of_events = step->kind == HD_STEP_SHARES || step->kind == HD_STEP_NEXT || step->kind == HD_STEP_MEASURE ||
+                        step->kind == HD_STEP_SIMILAR;
     if (is_of_events) frontier->label = HD_LABEL_EVENT;
     bool is_label_right = frontier->label == HD_LABEL_EVENT ? step->kind != HD_STEP_POSTINGS
                                                             : frontier->label == HD_LABEL_ENTITY || frontier->label == HD_LABEL_TAG;
@@ -144,7 +145,8 @@ static bool is_dimension_wrong(const hd_step *step, const sh_view *view) {
     if (step->kind == HD_STEP_START) facets |= step->start.facets;
     bool is_wrong = (facets & HD_FACET_VECTOR) && step->dimension != dimension;
     if (step->kind == HD_STEP_START && step->start.mode == HD_START_CLOSEST) is_wrong |= step->start.dimension != dimension;
-    if (step->kind == HD_STEP_MEASURE && step->from_result < 0 && step->events.vectors) is_wrong |= step->dimension != dimension;
+    bool carries_vectors = (step->kind == HD_STEP_MEASURE || step->kind == HD_STEP_SIMILAR) && step->from_result < 0;
+    if (carries_vectors && step->events.vectors) is_wrong |= step->dimension != dimension;
     return is_wrong;
 }
 

@@ -1,5 +1,5 @@
 /* What the files of the step module share: the state of one request, the tables a step builds, and the accounts it keeps. Only
- * step.c, step_tables.c, start.c, expand.c, connected.c, project.c and measure.c include it (and the module's own unit test).
+ * step.c, step_tables.c, start.c, expand.c, connected.c, project.c, measure.c and similar.c include it (and the module's own unit test).
  *
  * A step kind is three functions (sh_step_ops): `open` once, `visit` for each partition that could be had, one after the other, and
  * `close` once. `visit` says how far it got in the partition's verdict; a status it returns is a failure of the whole request (memory,
@@ -125,7 +125,7 @@ typedef struct sh_step_ops {
 } sh_step_ops;
 
 extern const sh_step_ops sh_start_ops, sh_postings_ops, sh_shares_ops, sh_next_ops, sh_facts_ops, sh_resolve_ops, sh_measure_ops,
-    sh_connected_ops;
+    sh_connected_ops, sh_similar_ops;
 
 /* -- accounts: each asks before the work is done, so that a cap that is just enough is no cut --------------------------------- */
 enum { SH_CHECK_UNITS = 1024 };

@@ -32,11 +32,13 @@ typedef struct co_params {
 
 /* Everything of the query that had to wait for parameters, resolved and checked: types, ranges, instants. */
 typedef struct co_resolved_rel {
-    uint32_t min;    /* SHARES, default 1 */
-    double min_w;    /* SHARES, default 0 */
-    double far_max;  /* FAR, default 0.5 */
-    uint8_t sources; /* NEXT: HD_SOURCE_* bits */
-    uint8_t kinds;   /* MEMBER_OF: HD_KIND_* bits */
+    uint32_t min;       /* SHARES, default 1 */
+    double min_w;       /* SHARES, default 0 */
+    double far_max;     /* FAR, default 0.5 */
+    uint32_t similar_k; /* SIMILAR, default 10 */
+    double similar_min; /* SIMILAR, default -1 */
+    uint8_t sources;    /* NEXT: HD_SOURCE_* bits */
+    uint8_t kinds;      /* MEMBER_OF: HD_KIND_* bits */
 } co_resolved_rel;
 
 typedef enum co_start_kind {

@@ -9,7 +9,7 @@
 #include "common/text.h"
 #include "coordinator/language/language_private.h"
 
-enum { K_DEFAULT = 5, K_MAX_CLOSEST = 20, K_MAX_NEWEST = 200 };
+enum { K_DEFAULT = 5, K_MAX_CLOSEST = 20, K_MAX_NEWEST = 200, SIMILAR_K_DEFAULT = 10, SIMILAR_K_MAX = 50 };
 
 typedef struct resolver {
     co_faults faults;
@@ -167,6 +167,8 @@ static hd_status resolve_rels(resolver *r) {
                                  .sources = HD_SOURCE_THREAD | HD_SOURCE_EXPLICIT,
                                  .kinds = HD_KIND_CONTAINS | HD_KIND_REFERS};
         if (rel->relation == HD_REL_SHARES || rel->relation == HD_REL_CONNECTED) out->min = count_of(r, rel->min, 1, UINT32_MAX);
+        if (rel->relation == HD_REL_SIMILAR) out->similar_k = count_of(r, rel->k, SIMILAR_K_DEFAULT, SIMILAR_K_MAX);
+        if (rel->relation == HD_REL_SIMILAR) out->similar_min = number_of(r, rel->min, -1);
         if (rel->source) out->sources = is_word(r, rel->source, "thread") ? HD_SOURCE_THREAD : HD_SOURCE_EXPLICIT;
         if (rel->kind) out->kinds = is_word(r, rel->kind, "contains") ? HD_KIND_CONTAINS : HD_KIND_REFERS;
     }

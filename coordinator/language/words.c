@@ -292,9 +292,6 @@ hd_str co_words_start_hint(hd_str key) {
 
 hd_str co_words_relation_hint(hd_relation relation) {
     switch (relation) {
-    case HD_REL_SIMILAR:
-        return HD_STR(
-            "Start from what is like a text or vector with events(text: ..), or reach events by SHARES and filter by cos(a, b).");
     case HD_REL_SAME_AS: return HD_STR("Ask for all names of the entity at once with events(entity: [..]).");
     default: return HD_STR("Use one of the relations that are available.");
     }

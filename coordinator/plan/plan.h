@@ -20,7 +20,8 @@ enum { CO_FACET_EVENT_COUNT = 1 << 16 };
 typedef struct co_plan_step {
     co_op_kind op;
     uint32_t number; /* from 1, in the order of the plan */
-    uint32_t rel;    /* EXPAND, NEXT_WALK, SHARES, SHARES_WALK, MEASURE of a FAR: index into the query's rels; else CO_PLAN_NONE */
+    uint32_t
+        rel; /* EXPAND, NEXT_WALK, SHARES, SHARES_WALK, SIMILAR, MEASURE of a FAR: index into the query's rels; else CO_PLAN_NONE */
     uint32_t from, to;       /* node variables; `to` of START and FACTS: the one bound or looked up; else CO_PLAN_NONE */
     bool is_filter;          /* both ends are bound when the step runs */
     bool is_forward;         /* NEXT: from → to is along the arrow */

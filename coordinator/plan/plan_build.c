@@ -34,6 +34,7 @@ static co_plan_step make_walk_step(const co_query *query, const co_walk_step *wa
     const co_rel *rel = &query->rels[walk->rel];
     co_op_kind op = CO_OP_EXPAND;
     if (rel->relation == HD_REL_SHARES) op = rel->is_variable_length ? CO_OP_SHARES_WALK : CO_OP_SHARES;
+    if (rel->relation == HD_REL_SIMILAR) op = CO_OP_SIMILAR;
     if (rel->relation == HD_REL_FAR) op = CO_OP_MEASURE;
     if (rel->relation == HD_REL_NEXT && rel->is_variable_length) op = CO_OP_NEXT_WALK;
     co_plan_step step = co_plan_step_of(op);
@@ -41,7 +42,8 @@ static co_plan_step make_walk_step(const co_query *query, const co_walk_step *wa
     step.from = walk->from;
     step.to = walk->to;
     step.is_filter = walk->is_filter;
-    if (rel->is_variable_length && walk->is_filter) { /* with both ends bound it counts from the left one (section 4.4) */
+    /* With both ends bound they count from the left one (sections 1 and 4.4). */
+    if ((rel->is_variable_length || op == CO_OP_SIMILAR) && walk->is_filter) {
         step.from = rel->left;
         step.to = rel->right;
     }

@@ -12,7 +12,7 @@ enum {
 static bool does_bind(const co_plan_step *step) {
     if (step->op == CO_OP_START) return true;
     bool is_walk = step->op == CO_OP_NEXT_WALK || step->op == CO_OP_SHARES_WALK;
-    return (step->op == CO_OP_EXPAND || step->op == CO_OP_SHARES || is_walk) && !step->is_filter;
+    return (step->op == CO_OP_EXPAND || step->op == CO_OP_SHARES || step->op == CO_OP_SIMILAR || is_walk) && !step->is_filter;
 }
 
 static bool is_walk(const co_plan_step *step) {
@@ -159,10 +159,10 @@ static hd_status end_order(hd_arena *arena, co_plan *plan) {
     return HD_OK;
 }
 
-/* Events of a start, and those next to another, come with their ids. */
+/* Events of a start, those next to another and those close to another come with their ids. */
 static bool does_bring_ids(const co_plan *plan, const co_plan_step *step) {
     if (!does_bind(step)) return false;
-    return step->op == CO_OP_START || plan->query->rels[step->rel].relation == HD_REL_NEXT;
+    return step->op == CO_OP_START || step->op == CO_OP_SIMILAR || plan->query->rels[step->rel].relation == HD_REL_NEXT;
 }
 
 /* carry_facets: what later steps ask of an event comes back with the step that binds it, where it costs no trip of its own. RETURN looks at

@@ -2,6 +2,7 @@
 #include "coordinator/run/adjacency.h"
 
 #include "coordinator/run/shares.h"
+#include "coordinator/run/similar.h"
 
 hd_status co_adjacency_new(co_run *run, co_edge_sort sort, co_adjacency **edges_out) {
     co_adjacency *edges;
@@ -50,6 +51,10 @@ hd_status co_adjacency_of_step(co_run *run, const co_plan_step *step, co_adjacen
     case HD_REL_SHARES:
         sort = CO_EDGES_SHARES;
         detail = wanted->min;
+        break;
+    case HD_REL_SIMILAR:
+        sort = CO_EDGES_SIMILAR;
+        detail = wanted->similar_k;
         break;
     default: break;
     }
@@ -190,6 +195,7 @@ hd_status co_adjacency_take(co_run *run, co_adjacency *edges, co_fetched *fetche
     case CO_EDGES_TAGS: HD_TRY(co_nodes_learn_names(&run->nodes, HD_LABEL_TAG, &result->names, false, &fetched->to)); break;
     case CO_EDGES_SHARES: return co_shares_take(run, edges, fetched);
     case CO_EDGES_CONNECTED: return take_connected(run, edges, fetched);
+    case CO_EDGES_SIMILAR: return co_similar_take(run, edges, fetched);
     default: HD_TRY(co_nodes_learn_events(&run->nodes, &result->events, edges->facets | NEXT_FACETS, &fetched->to)); break;
     }
     return take_edges(edges, fetched);
@@ -214,6 +220,11 @@ hd_step co_adjacency_step(const co_adjacency *edges) {
                          .frontier_label = HD_LABEL_EVENT,
                          .facets = edges->facets | HD_FACET_ID_FEW,
                          .shares_min = edges->detail};
+    case CO_EDGES_SIMILAR:
+        return (hd_step){.kind = HD_STEP_SIMILAR,
+                         .frontier_label = HD_LABEL_EVENT,
+                         .facets = edges->facets | HD_FACET_ID,
+                         .similar_k = edges->detail};
     default: /* the next hop starts from what comes back, so its places come along */
         return (hd_step){.kind = HD_STEP_NEXT,
                          .frontier_label = HD_LABEL_EVENT,
@@ -295,18 +306,20 @@ static hd_status fetch_chunk(co_run *run, const co_plan_step *plan_step, co_adja
     case CO_EDGES_NEXT:
     case CO_EDGES_PREVIOUS: return fetch_next(run, plan_step, edges, wanted);
     case CO_EDGES_SHARES: return co_shares_fetch(run, plan_step, edges, wanted);
+    case CO_EDGES_SIMILAR: return co_similar_fetch(run, plan_step, edges, wanted);
     default: HD_CHECK(edges->sort != CO_EDGES_WALK); return fetch_plainly(run, plan_step, edges, wanted);
     }
 }
 
 /* How many nodes one trip asks for. Where a node can have very many edges, few at first, then as many as should bring EDGES_A_TRIP: so
  * that a reply stays small enough to come back in time, and what came back before a deadline is not lost. */
-enum { EDGES_A_TRIP = 200000, NODES_A_TRIP = 16384, SHARES_FIRST = 32, POSTINGS_FIRST = 256 };
+enum { EDGES_A_TRIP = 200000, NODES_A_TRIP = 16384, SHARES_FIRST = 32, POSTINGS_FIRST = 256, SIMILAR_NODES = 256 };
 
 static uint32_t next_chunk(const co_adjacency *edges, uint32_t nodes_done, uint32_t edges_done) {
     if (nodes_done == 0 && edges->sort == CO_EDGES_SHARES) return SHARES_FIRST;
     if (nodes_done == 0 && edges->sort == CO_EDGES_CONNECTED) return POSTINGS_FIRST;
     if (nodes_done == 0 && (edges->sort == CO_EDGES_ENTITY_EVENTS || edges->sort == CO_EDGES_TAG_EVENTS)) return POSTINGS_FIRST;
+    if (edges->sort == CO_EDGES_SIMILAR) return SIMILAR_NODES; /* vectors go along, and each is searched for */
     uint64_t per_node = nodes_done == 0 ? 1 : edges_done / nodes_done + 1;
     return (uint32_t)HD_MAX(HD_MIN(EDGES_A_TRIP / per_node, (uint64_t)NODES_A_TRIP), 1u);
 }

@@ -17,6 +17,7 @@ typedef enum co_edge_sort {
     CO_EDGES_PREVIOUS,
     CO_EDGES_SHARES,
     CO_EDGES_CONNECTED, /* entity → the entities it has events in common with */
+    CO_EDGES_SIMILAR,   /* event → the events closest to it */
     CO_EDGES_WALK,      /* of NEXT_WALK and SHARES_WALK their own: start → ends, with a record of the last step */
 } co_edge_sort;
 
@@ -27,7 +28,7 @@ enum { CO_NODE_UNKNOWN, CO_NODE_WHOLE, CO_NODE_CUT };
 struct co_adjacency {
     co_adjacency *next; /* in run->adjacencies */
     co_edge_sort sort;
-    uint32_t detail; /* TAGS, TAG_EVENTS, NEXT, PREVIOUS: kind or source bits wanted; SHARES: the least count */
+    uint32_t detail; /* TAGS, TAG_EVENTS, NEXT, PREVIOUS: kind or source bits wanted; SHARES: the least count; SIMILAR: k */
     uint32_t facets; /* of the nodes at the far end */
     hd_arena *arena;
 
@@ -48,6 +49,8 @@ struct co_adjacency {
     uint32_t record_capacity;
     uint64_t *counts; /* CONNECTED: common events; with CO_COUNT_LEAST: at least so many, the figure is not known */
     uint32_t counts_capacity;
+    double *cos; /* SIMILAR: rounded */
+    uint32_t cos_capacity;
     double *weight;      /* SHARES: rounded; NAN: not known */
     uint32_t *via_first; /* SHARES: into via */
     uint32_t *via_count; /* SHARES */

@@ -185,6 +185,7 @@ static void write_plan(const co_run *run, co_json *json) {
             co_json_member_text(json, "relation", hd_relation_name(run->query->rels[step->rel].relation));
         write_variable(run, json, "from", step->from);
         write_variable(run, json, "to", step->to);
+        if (step->op == CO_OP_SIMILAR) co_json_member_text(json, "search", run->notable.is_similar_approximate ? "ann" : "exact");
         co_json_member_uint(json, "rows_in", profile.rows_in);
         co_json_member_uint(json, "rows_out", profile.rows_out);
         co_json_member_uint(json, "partitions", profile.partitions);
@@ -230,6 +231,9 @@ static void write_run_notes(const co_run *run, co_json *json, uint32_t row_count
         co_json_text(json, "some events of the org have no vector; FAR does not pass a pair with one of them");
     if (run->start.is_approximate)
         co_json_text(json, "the start was searched approximately; add exact: true to measure every vector");
+    if (notable->is_similar_approximate)
+        co_json_text(json, "SIMILAR was searched approximately; add exact: true to measure every vector");
+    if (notable->is_similar_cut) co_json_text(json, "SIMILAR was cut: its events are the best of what was examined, not of all");
     if (notable->is_walk_cut)
         co_json_text(
             json, "a variable-length walk was cut: hops is an upper bound, and its other properties may be those of another way");

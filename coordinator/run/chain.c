@@ -1,5 +1,5 @@
 /* See chain.h. Which steps ride along is the plan's to say (they start from all that the step before them binds); what only a run knows is
- * checked here: a SHARES that drops edges by weight, or a CONNECTED that drops some by their count, lets nothing ride behind it. */
+ * checked here: a SHARES that drops edges by weight, a SIMILAR by cosine or a CONNECTED by count lets nothing ride behind it. */
 #include "coordinator/run/chain.h"
 
 #include "coordinator/run/cosines.h"
@@ -42,6 +42,7 @@ static hd_status build_chain(co_run *run, co_chain *chain) {
         if (step->op == CO_OP_SHARES && run->resolved->rels[step->rel].min_w > 0) break;
         bool is_connected = step->op == CO_OP_EXPAND && run->query->rels[step->rel].relation == HD_REL_CONNECTED;
         if (is_connected && run->resolved->rels[step->rel].min > 1) break;
+        if (step->op == CO_OP_SIMILAR && run->resolved->rels[step->rel].similar_min > -1) break;
     }
     return HD_OK;
 }

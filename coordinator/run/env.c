@@ -84,7 +84,9 @@ static hd_status relation_property(co_run *run, const co_var *var, uint32_t cell
     }
     *value_out = HD_VALUE_NULL;
     switch (property) {
-    case HD_PROP_COS: *value_out = cosine_value(run, cell); break;
+    case HD_PROP_COS:
+        *value_out = var->relation == HD_REL_SIMILAR ? hd_value_float(edges->cos[cell]) : cosine_value(run, cell);
+        break;
     case HD_PROP_COUNT: *value_out = hd_value_int(edges->via_count[cell]); break;
     case HD_PROP_EVENT_COUNT:
         *value_out = edges->counts[cell] & CO_COUNT_LEAST ? unknown(run) : hd_value_int((int64_t)edges->counts[cell]);
@@ -106,14 +108,15 @@ static hd_status relation_property(co_run *run, const co_var *var, uint32_t cell
 /* The properties that a relation comes back with, in the order of the language's table. */
 static const hd_property *properties_of(hd_relation relation) {
     static const hd_property shares[] = {HD_PROP_COUNT, HD_PROP_WEIGHT, HD_PROP_VIA, HD_PROP_HOPS, HD_PROP_NONE};
-    static const hd_property far_[] = {HD_PROP_COS, HD_PROP_NONE};
+    static const hd_property cosine[] = {HD_PROP_COS, HD_PROP_NONE};
     static const hd_property next[] = {HD_PROP_SOURCE, HD_PROP_HOPS, HD_PROP_NONE};
     static const hd_property member[] = {HD_PROP_KIND, HD_PROP_NONE};
     static const hd_property connected[] = {HD_PROP_EVENT_COUNT, HD_PROP_NONE};
     static const hd_property none[] = {HD_PROP_NONE};
     switch (relation) {
     case HD_REL_SHARES: return shares;
-    case HD_REL_FAR: return far_;
+    case HD_REL_SIMILAR:
+    case HD_REL_FAR: return cosine;
     case HD_REL_NEXT: return next;
     case HD_REL_MEMBER_OF: return member;
     case HD_REL_CONNECTED: return connected;

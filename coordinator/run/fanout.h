@@ -42,7 +42,8 @@ HD_MUST_USE hd_status co_fanout_new(hd_arena *arena, co_topology *topology, hd_w
  *   partition is missing or was cut, thread edges are left out altogether, and so is an explicit edge that could be one;
  *   START: the k best over all, in order; sums of candidates and group counts; has_more;
  *   CONNECTED: an edge a pair, counts summed; names[] distinct, without counts;
- *   RESOLVE: names[] distinct, counts summed.
+ *   RESOLVE: names[] distinct, counts summed;
+ *   SIMILAR: per frontier event the k best over all, closest first.
  * A step stopped by its share of a COUNT cap is gone on with, as long as the query's budget has something left. Charges the budget.
  * HD_SNAPSHOT_GONE: the query has to start again (only before co_fanout_restart was called once; after that it is a cut).
  * Other statuses: HD_MEMORY, HD_CANCELLED, HD_INTERNAL. A dead shard or a passed deadline is no status: it is in *outcome_out. */

@@ -202,6 +202,7 @@ static hd_status unite_via(const co_merge *merge, const united *names, uint32_t 
 
 /* The edges of all pieces, to the rows of `targets`; with `via` into `names` where that is given. */
 static hd_status unite_edges(const co_merge *merge, const united *targets, const united *names, bool has_kinds, hd_edges *edges) {
+    bool has_cos = merge->step->kind == HD_STEP_SIMILAR;
     *edges = (hd_edges){.from_count = merge->frontier_count};
     HD_ALLOC(edges->offsets, merge->arena, (size_t)merge->frontier_count + 1);
     for (uint32_t p = 0; p < merge->piece_count; p++) {
@@ -217,6 +218,7 @@ static hd_status unite_edges(const co_merge *merge, const united *targets, const
     bool has_counts = merge->step->kind == HD_STEP_CONNECTED;
     if (has_kinds) HD_ALLOC(edges->kinds, merge->arena, hd_edges_count(edges));
     if (has_counts) HD_ALLOC(edges->counts, merge->arena, hd_edges_count(edges));
+    if (has_cos) HD_ALLOC(edges->cos, merge->arena, hd_edges_count(edges));
     for (uint32_t p = 0; p < merge->piece_count; p++) {
         const hd_edges *from = &merge->pieces[p].result->edges;
         HD_ALLOC(edge_place[p], merge->scratch, hd_edges_count(from));
@@ -228,6 +230,7 @@ static hd_status unite_edges(const co_merge *merge, const united *targets, const
                 edges->to[at] = targets->place_of[p][from->to[e]];
                 if (has_kinds) edges->kinds[at] = from->kinds != NULL ? from->kinds[e] : 0;
                 if (has_counts) edges->counts[at] = from->counts[e];
+                if (has_cos) edges->cos[at] = from->cos[e];
             }
         }
     }
@@ -474,6 +477,53 @@ static hd_status merge_next(const co_merge *merge, hd_step_result *result) {
     return gather_events(merge, next.events.refs, next.events.count, facets, &result->events);
 }
 
+/* ---- SIMILAR ---- */
+
+typedef struct similar_merge {
+    const co_merge *merge;
+    united events;
+    hd_edges found; /* what the pieces found, to the united events */
+} similar_merge;
+
+/* Closest first, then by id. */
+static int compare_neighbours(const void *left, const void *right, void *self) {
+    const similar_merge *similar = self;
+    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+    if (similar->found.cos[a] != similar->found.cos[b]) return similar->found.cos[a] > similar->found.cos[b] ? -1 : 1;
+    row_ref a_ref = similar->events.refs[similar->found.to[a]], b_ref = similar->events.refs[similar->found.to[b]];
+    const co_piece *pieces = similar->merge->pieces;
+    return hd_str_compare(pieces[a_ref.piece].result->events.ids[a_ref.row], pieces[b_ref.piece].result->events.ids[b_ref.row]);
+}
+
+/* The k best of what the pieces found, each of which has the k best of the rows it searched. */
+static hd_status merge_similar(const co_merge *merge, hd_step_result *result) {
+    similar_merge similar = {.merge = merge};
+    co_merge of_found = *merge; /* they need not outlive the merge */
+    of_found.arena = merge->scratch;
+    HD_TRY(unite(merge, false, &similar.events));
+    HD_TRY(unite_edges(&of_found, &similar.events, NULL, false, &similar.found));
+    const hd_edges *found = &similar.found;
+    hd_edges *edges = &result->edges;
+    uint32_t *order, count = 0;
+    edges->from_count = merge->frontier_count;
+    HD_ALLOC(edges->offsets, merge->arena, (size_t)merge->frontier_count + 1);
+    HD_ALLOC(edges->to, merge->arena, hd_edges_count(found));
+    HD_ALLOC(edges->cos, merge->arena, hd_edges_count(found));
+    HD_ALLOC(order, merge->scratch, hd_edges_count(found));
+    for (uint32_t e = 0; e < hd_edges_count(found); e++) order[e] = e;
+    for (uint32_t node = 0; node < merge->frontier_count; node++) {
+        uint32_t first = found->offsets[node], of_node = found->offsets[node + 1] - first;
+        qsort_r(order + first, of_node, sizeof(*order), compare_neighbours, &similar);
+        for (uint32_t i = 0; i < HD_MIN(of_node, merge->step->similar_k); i++) {
+            edges->to[count] = found->to[order[first + i]];
+            edges->cos[count++] = found->cos[order[first + i]];
+        }
+        edges->offsets[node + 1] = count;
+    }
+    HD_TRY(drop_unused(merge, &similar.events, edges));
+    return gather_events(merge, similar.events.refs, similar.events.count, merge->step->facets | HD_FACET_ID, &result->events);
+}
+
 /* ---- all ---- */
 
 /* Nothing to unite: one piece, for the whole frontier. Of NEXT only where the shard had all candidates: its edges are final. */
@@ -492,6 +542,7 @@ static hd_status merge_kind(const co_merge *merge, hd_step_result *result) {
     case HD_STEP_MEASURE: return merge_measure(merge, result);
     case HD_STEP_RESOLVE: return merge_resolve(merge, result);
     case HD_STEP_CONNECTED: return merge_connected(merge, result);
+    case HD_STEP_SIMILAR: return merge_similar(merge, result);
     }
     return HD_INTERNAL;
 }

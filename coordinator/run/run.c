@@ -202,6 +202,7 @@ static void get_ends(const co_run *run, const uint32_t *row, const co_rel *rel, 
     switch (rel->relation) {
     case HD_REL_SHARES:
     case HD_REL_CONNECTED:
+    case HD_REL_SIMILAR:
     case HD_REL_FAR: is_swapped = left > right; break; /* no arrow: the ends in either order are one relation */
     case HD_REL_NEXT: is_swapped = rel->arrow == CO_ARROW_LEFT; break;
     default: is_swapped = run->query->vars[rel->left].label == HD_LABEL_EVENT; break; /* the event stands second */

@@ -33,6 +33,7 @@ typedef struct co_profile {
 typedef struct co_notable {
     bool is_far_measured;
     bool is_walk_cut; /* a variable-length walk was cut */
+    bool is_similar_cut, is_similar_approximate;
     bool is_collect_capped;
     bool is_limit_cut; /* more rows than LIMIT */
 } co_notable;

@@ -1,5 +1,6 @@
 """Cases of the language that a random query comes to too seldom."""
 import json
+import math
 
 import pytest
 
@@ -251,7 +252,7 @@ def test_explain_runs_nothing(graph):
 
 @pytest.mark.parametrize(
     "construct, match",
-    [("SIMILAR", "(a)-[:SIMILAR {k: 3}]-(b)"), ("RESOLVED_BY", "(a)-[:RESOLVED_BY]->(b)"), ("SAME_AS", "(a)-[:PARTICIPATED_IN]-(e)-[:SAME_AS]-(b)")],
+    [("RESOLVED_BY", "(a)-[:RESOLVED_BY]->(b)"), ("SAME_AS", "(a)-[:PARTICIPATED_IN]-(e)-[:SAME_AS]-(b)")],
 )  # fmt: skip
 def test_what_comes_later_is_refused_by_name(org, construct, match):
     refusal = org.refused("query_memory_graph", {"query": "START a = events(k: 1) MATCH %s RETURN b" % match}, 400, "rejected")
@@ -273,3 +274,59 @@ def test_a_named_relation_without_properties(graph):
     query = {"start": {"var": "a", "args": [["k", ["lit", 1]]]}, "match": [[{"nodes": [{"var": "a"}, {"var": "e"}], "rels": [{"var": "p", "name": "PARTICIPATED_IN", "arrow": "", "star": None, "props": []}]}]],
              "where": None, "distinct": True, "items": [[["var", "p"], None]], "order": [], "limit": None, "params": {}}  # fmt: skip
     check_complete(answer, oracle.Oracle(model).answer(query, ["p"]))
+
+
+def at_angle(id_, degrees, **more):
+    return {"event_id": id_, "summary": id_, "timestamp": "2025-01-01", "vector": [math.cos(math.radians(degrees)), math.sin(math.radians(degrees))], **more}
+
+
+def similar_events(graph):
+    save(graph, at_angle("a", 0), at_angle("b", 10), at_angle("c", 25), at_angle("d", 25), at_angle("e", 90), {"event_id": "n", "summary": "n", "timestamp": "2025-01-01"})
+
+
+def ends(client, query):
+    return [tuple(row) for row in rows(client, query)]
+
+
+def test_similar_goes_from_the_end_that_the_walk_comes_from(graph):
+    similar_events(graph)
+    assert ends(graph, "START a = events(ids: ['a']) MATCH (a)-[:SIMILAR {k: 3}]-(b) RETURN b.id") == [("b",), ("c",), ("d",)]
+    assert ends(graph, "START a = events(ids: ['a']) MATCH (b)-[:SIMILAR {k: 3}]-(a) RETURN b.id") == [("b",), ("c",), ("d",)]
+    assert ends(graph, "START a = events(ids: ['b']) MATCH (a)-[:SIMILAR {k: 2}]-(b) RETURN b.id") == [("a",), ("c",)], "ties go to the smaller id"
+    assert ends(graph, "START a = events(ids: ['a']) MATCH (a)-[s:SIMILAR {min: 0.95}]-(b) RETURN b.id, s") == [("b", {"cos": 0.984808})]
+    assert ends(graph, "START a = events(ids: ['n']) MATCH (a)-[:SIMILAR]-(b) RETURN b.id") == [], "without a vector there are no neighbours"
+    assert ends(graph, "START a = events(ids: ['e']) MATCH (a)-[s:SIMILAR {k: 50}]-(b) RETURN b.id, s.cos ORDER BY s.cos DESC") == [
+        ("c", 0.422618), ("d", 0.422618), ("b", 0.173648), ("a", 0.0)]  # fmt: skip
+
+
+def test_similar_with_both_ends_bound_filters_from_the_left_one(new_org):
+    for partitions in (1, 4):
+        client = new_org(embedding="none", dimension=2, partitions=partitions)
+        save(client, at_angle("a", 0, entities=[{"name": "Ann"}]), at_angle("b", 30, entities=[{"name": "Ann"}]), at_angle("c", 40))
+        # The nearest of a is b; the nearest of b is c.
+        reach = "START x = events(ids: ['a']) MATCH (x)-[:SHARES]-(y), "
+        assert ends(client, reach + "(x)-[:SIMILAR {k: 1}]-(y) RETURN y.id") == [("b",)]
+        assert ends(client, reach + "(y)-[:SIMILAR {k: 1}]-(x) RETURN y.id") == []
+        # Either order names the same relation, so one clause does not use it twice.
+        assert ends(client, "START x = events(ids: ['b']) MATCH (x)-[:SIMILAR {k: 1}]-(y)-[:SIMILAR {k: 2}]-(z) RETURN z.id") == [("a",)]
+        assert ends(client, "START x = events(ids: ['b']) MATCH (x)-[:SIMILAR {k: 1}]-(y) MATCH (y)-[:SIMILAR {k: 2}]-(z) RETURN z.id") == [("a",), ("b",)]
+
+
+def test_similar_that_is_cut_says_so(graph):
+    similar_events(graph)
+    query = "START a = events(ids: ['a']) MATCH (a)-[:SIMILAR {k: 3}]-(b) RETURN b.id"
+    full = graph.query(query)
+    step = next(step for step in full["plan"] if step["op"] == "similar")
+    assert step["search"] == "exact" and full["budget"]["used"]["measured"] == 5 and not full["notes"]
+    for cap in (1, 2, 3, 4):
+        answer = graph.ok("query_memory_graph", {"query": query, "budget": {"measured": cap}})
+        assert answer["partial"] and answer["truncated"][0]["relation"] == "SIMILAR" and answer["truncated"][0]["cap"] == "measured"
+        assert any("SIMILAR was cut: its events are the best of what was examined" in note for note in answer["notes"])
+        assert answer["budget"]["used"]["measured"] <= cap
+    assert graph.ok("query_memory_graph", {"query": query, "budget": {"measured": 5}})["rows"] == full["rows"]
+
+
+@pytest.mark.parametrize("params", ["k: 0", "k: 51", "k: 1.5", "min: 1.5", "min: 'x'", "exact: 1", "max: 1"])
+def test_similar_refuses_what_is_out_of_range(org, params):
+    refusal = org.refused("query_memory_graph", {"query": "START a = events(k: 1) MATCH (a)-[:SIMILAR {%s}]-(b) RETURN b" % params}, 400, "rejected")
+    assert refusal["blocked_by"] == "grammar"

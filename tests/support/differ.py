@@ -99,20 +99,21 @@ def mask(row, query):
 
 
 class FullRows:
-    """All rows of the full answer, before LIMIT; of a start that was cut, those of any start event there could be."""
+    """All rows of the full answer, before LIMIT; of a start (or SIMILAR) that was cut, those of any events there could be."""
 
     def __init__(self, graph, query, columns):
         self.graph, self.query, self.columns, self.known = graph, query, columns, {}
 
-    def get(self, is_start_cut):
+    def get(self, is_start_cut, is_similar_cut):
         """None: more than a naive evaluator should hold."""
-        if is_start_cut not in self.known:
+        key = (is_start_cut, is_similar_cut)
+        if key not in self.known:
             try:
-                answer = oracle.Oracle(self.graph).answer(self.query, self.columns, is_k_unbounded=is_start_cut)
-                self.known[is_start_cut] = answer.full_rows
+                naive = oracle.Oracle(self.graph, is_similar_unbounded=is_similar_cut)
+                self.known[key] = naive.answer(self.query, self.columns, is_k_unbounded=is_start_cut).full_rows
             except oracle.TooBig:
-                self.known[is_start_cut] = None
-        return self.known[is_start_cut]
+                self.known[key] = None
+        return self.known[key]
 
 
 def check_partial(full_rows, query, answer):
@@ -122,6 +123,9 @@ def check_partial(full_rows, query, answer):
         check({"stage", "cap", "limit", "reached"} <= cut.keys(), "a truncation record lacks members", cut)
     if not answer["rows"]:
         check(any(re.search("not confirmed", note) for note in answer["notes"]), "0 rows with partial, and no note", answer["notes"])
+    is_similar_cut = any(cut.get("relation") == "SIMILAR" and cut["cap"] == "measured" for cut in answer["truncated"])
+    has_note = any(re.search("SIMILAR was cut: .* best of what was examined", note) for note in answer["notes"])
+    check(is_similar_cut == has_note, "a SIMILAR that was cut, and no note (or the note alone)", answer["truncated"], answer["notes"])
     if any(expr[0] == "agg" for expr, _ in query["items"]):
         check(any(re.search("aggregat", note) for note in answer["notes"]), "aggregates over a partial walk, and no note", answer["notes"])
         return
@@ -130,7 +134,7 @@ def check_partial(full_rows, query, answer):
     is_walk_cut = any(cut.get("relation") in ("NEXT", "SHARES") for cut in answer["truncated"])
     if is_walk_cut and names and mentions(query["where"], names):
         return
-    full = full_rows.get(is_start_cut)
+    full = full_rows.get(is_start_cut, is_similar_cut)
     if full is None:
         return
     change = (lambda row: mask(row, query)) if is_walk_cut else (lambda row: row)

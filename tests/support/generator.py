@@ -103,14 +103,15 @@ def make_graph(rng):
 
 # --- queries ---
 
-ENDS = {"SHARES": ("Event", "Event"), "FAR": ("Event", "Event"), "NEXT": ("Event", "Event"), "PARTICIPATED_IN": ("Entity", "Event"),
-        "MEMBER_OF": ("Event", "Tag"), "CONNECTED": ("Entity", "Entity")}  # fmt: skip
+ENDS = {"SHARES": ("Event", "Event"), "FAR": ("Event", "Event"), "NEXT": ("Event", "Event"), "SIMILAR": ("Event", "Event"),
+        "PARTICIPATED_IN": ("Entity", "Event"), "MEMBER_OF": ("Event", "Tag"), "CONNECTED": ("Entity", "Entity")}  # fmt: skip
 PROPERTIES = {
     "Event": {"id": "string", "summary": "string", "timestamp": "instant", "order_index": "number", "thread": "string"},
     "Entity": {"id": "string", "name": "string", "type": "string", "event_count": "number"},
     "Tag": {"id": "string", "name": "string", "event_count": "number"},
     "SHARES": {"count": "number", "weight": "number", "hops": "number"},
     "FAR": {"cos": "number"},
+    "SIMILAR": {"cos": "number"},
     "NEXT": {"source": "string", "hops": "number"},
     "PARTICIPATED_IN": {},
     "MEMBER_OF": {"kind": "string"},
@@ -212,7 +213,7 @@ class QueryMaker:
         """A relation that can leave a node of that label, and the label of its other end; which end `here` is."""
         rng = self.rng
         names = ["PARTICIPATED_IN", "CONNECTED"] if here_label == "Entity" else ["MEMBER_OF"] if here_label == "Tag" else [
-            "SHARES", "SHARES", "NEXT", "NEXT", "PARTICIPATED_IN", "PARTICIPATED_IN", "MEMBER_OF", "FAR"]  # fmt: skip
+            "SHARES", "SHARES", "SIMILAR", "SIMILAR", "NEXT", "NEXT", "PARTICIPATED_IN", "PARTICIPATED_IN", "MEMBER_OF", "FAR"]  # fmt: skip
         name = rng.choice(names)
         if name == "FAR" and not bound_events:
             name = "SHARES"
@@ -228,6 +229,13 @@ class QueryMaker:
                 rel["props"].append(["min", self.value(rng.choice((1, 2, 3)))])
             if rng.random() < 0.3:
                 rel["props"].append(["min_w", self.value(rng.choice((0, 0.5, 1.5, 3)))])
+        elif name == "SIMILAR":
+            if rng.random() < 0.7:
+                rel["props"].append(["k", self.value(rng.choice((1, 2, 3, 5, 50)))])
+            if rng.random() < 0.3:
+                rel["props"].append(["min", self.value(rng.choice((-1, -0.2, 0, 0.3, 0.7, 1)))])
+            if rng.random() < 0.1:
+                rel["props"].append(["exact", self.value(rng.choice((True, False)))])
         elif name == "FAR" and rng.random() < 0.7:
             rel["props"].append(["max", self.value(rng.choice((-0.2, 0, 0.3, 0.5, 0.9, 1)))])
         elif name == "NEXT":

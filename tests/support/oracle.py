@@ -1,7 +1,7 @@
 """The naive evaluator: answers a query structure (render.py) over a Graph with nested loops, no planner and no index.
 
 Written from docs/language.md alone. Slow and obvious is the point: where it and Heddle disagree, one of them reads the language
-wrongly. It covers what runs today; SIMILAR, RESOLVED_BY and SAME_AS are refused by Heddle."""
+wrongly. It covers what runs today; RESOLVED_BY and SAME_AS are refused by Heddle."""
 import math
 import re
 from dataclasses import dataclass
@@ -148,8 +148,8 @@ class Start:
 class Walker:
     """For a relation pattern and the node the walk comes from: every (other node, Relation) there is."""
 
-    def __init__(self, graph):
-        self.graph, self.memo = graph, {}
+    def __init__(self, graph, is_similar_unbounded=False):
+        self.graph, self.memo, self.is_similar_unbounded = graph, {}, is_similar_unbounded
 
     def edges(self, rel, props, node, is_rightwards):
         """Edges of `rel` from `node`; is_rightwards: `node` stands to its left."""
@@ -187,6 +187,13 @@ class Walker:
                 nearer = [here for here in step(there) if distance.get(here) == hops - 1]  # no arrow: the steps back are those that lead here
                 last = min(nearer, key=lambda here: (-step(here)[there].properties["weight"], here))
                 yield Node("Event", there), Relation({**step(last)[there].properties, "hops": hops}, None)
+
+    def similar(self, rel, props, node, is_rightwards):
+        cosines = {other: self.graph.cosine(node.id, other) for other in self.graph.events if other != node.id}
+        order = sorted((-cos, other) for other, cos in cosines.items() if cos is not None)
+        for _, other in order if self.is_similar_unbounded else order[: props.get("k", 10)]:
+            if cosines[other] >= props.get("min", -1):
+                yield Node("Event", other), Relation({"cos": cosines[other]}, ("SIMILAR", *sorted((node.id, other))))
 
     def far(self, rel, props, node, is_rightwards):
         for other in self.graph.events:
@@ -372,8 +379,8 @@ def compare(op, left, right):
 
 
 class Oracle:
-    def __init__(self, graph, rows_max=20000):
-        self.graph, self.walker, self.rows_max = graph, Walker(graph), rows_max
+    def __init__(self, graph, rows_max=20000, is_similar_unbounded=False):
+        self.graph, self.walker, self.rows_max = graph, Walker(graph, is_similar_unbounded), rows_max
 
     def answer(self, query, columns, is_k_unbounded=False, masked=()):
         """`masked`: relation variables whose properties are not to be looked at (they come back as None)."""

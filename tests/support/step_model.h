@@ -367,6 +367,23 @@ static inline hd_step make_measure(hd_arena *arena, const model *m) {
     return step;
 }
 
+static inline hd_step make_similar(hd_arena *arena, const model *m) {
+    hd_step step = {.kind = HD_STEP_SIMILAR,
+                    .from_result = -1,
+                    .frontier_label = HD_LABEL_EVENT,
+                    .dimension = DIMENSION,
+                    .similar_k = 1 + below(8)};
+    make_events(arena, m, &step.events, true);
+    step.events.vectors = take(arena, (size_t)step.events.count * DIMENSION, sizeof(float));
+    step.events.dimension = DIMENSION;
+    for (uint32_t i = 0; i < step.events.count; i++) {
+        const model_event *event = &m->events[find_event(step.events.ids[i])];
+        step.events.flags[i] = HD_EVENT_EXISTS | (event->has_vector ? HD_EVENT_HAS_VECTOR : 0);
+        memcpy(step.events.vectors + (size_t)i * DIMENSION, event->vector, sizeof(float) * DIMENSION);
+    }
+    return step;
+}
+
 static inline hd_step make_step(hd_arena *arena, const model *m, uint32_t which, const char **what_out) {
     switch (which) {
     case 0: *what_out = "postings of entities"; return make_postings(arena, false);
@@ -381,11 +398,12 @@ static inline hd_step make_step(hd_arena *arena, const model *m, uint32_t which,
     case 9: *what_out = "resolve entities"; return make_resolve(arena, false);
     case 10: *what_out = "resolve tags"; return make_resolve(arena, true);
     case 11: *what_out = "connected"; return make_connected(arena);
+    case 12: *what_out = "similar"; return make_similar(arena, m);
     default: *what_out = "measure"; return make_measure(arena, m);
     }
 }
 
-enum { STEP_MAKERS = 13, ROUNDS = 10 };
+enum { STEP_MAKERS = 14, ROUNDS = 10 };
 
 /* -- requests --------------------------------------------------------------------------------------------------------------------- */
 typedef struct setting {

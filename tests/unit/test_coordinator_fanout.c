@@ -424,6 +424,19 @@ static visit_end visit_measure(work *w, uint64_t partition, uint64_t *at) {
     return VISIT_COMPLETE;
 }
 
+/* Every pair is looked at; the k best are chosen when all partitions were visited. */
+static visit_end visit_similar(work *w, uint64_t partition, uint64_t *at) {
+    for (; *at < (uint64_t)w->step->events.count * graph.count; ++*at) {
+        uint32_t from = (uint32_t)(*at / graph.count);
+        const model_event *to = &graph.events[*at % graph.count];
+        if (!is_in(to, partition) || !to->has_vector || !(w->step->events.flags[from] & HD_EVENT_HAS_VECTOR)) continue;
+        if (hd_str_is_equal(to->id, w->step->events.ids[from])) continue;
+        if (!take_unit(&w->measured, w->request->measured_max)) return VISIT_CUT_MEASURED;
+        (void)add_edge(w, from, to, 0);
+    }
+    return VISIT_COMPLETE;
+}
+
 static visit_end visit_one(work *w, uint64_t partition, uint64_t *at, bool is_resumed) {
     hd_step_result *result = w->result;
     switch (w->step->kind) {
@@ -449,6 +462,7 @@ static visit_end visit_one(work *w, uint64_t partition, uint64_t *at, bool is_re
     case HD_STEP_NEXT: return visit_next(w, partition, at);
     case HD_STEP_CONNECTED: return visit_connected(w, partition, at);
     case HD_STEP_MEASURE: return visit_measure(w, partition, at);
+    case HD_STEP_SIMILAR: return visit_similar(w, partition, at);
     case HD_STEP_RESOLVE:
         for (uint32_t i = 0; i < result->names.count; i++) add_name(w, &result->names, i, i, partition, is_resumed);
         return VISIT_COMPLETE;
@@ -557,6 +571,43 @@ static void settle_next(work *w) {
     w->edge_count = kept;
 }
 
+static double cos_of_edge(const work *w, uint32_t edge) {
+    return score_of(&w->step->events.vectors[(size_t)w->edge_from[edge] * DIMENSION], w->rows[w->edge_to[edge]]);
+}
+
+/* Keeps an edge where fewer than k of the same event are better. */
+static void settle_similar(work *w) {
+    bool *is_kept = get(w->arena, w->edge_count + 1, 1);
+    for (uint32_t e = 0; e < w->edge_count; e++) {
+        uint32_t better = 0;
+        for (uint32_t o = 0; o < w->edge_count; o++) {
+            if (w->edge_from[o] != w->edge_from[e]) continue;
+            double difference = cos_of_edge(w, o) - cos_of_edge(w, e);
+            int order = hd_str_compare(w->rows[w->edge_to[o]]->id, w->rows[w->edge_to[e]]->id);
+            better += difference > 0 || (difference == 0 && order < 0);
+        }
+        is_kept[e] = better < w->step->similar_k;
+    }
+    uint32_t kept = 0;
+    for (uint32_t e = 0; e < w->edge_count; e++) {
+        if (!is_kept[e]) continue;
+        w->edge_from[kept] = w->edge_from[e];
+        w->edge_to[kept++] = w->edge_to[e];
+    }
+    w->edge_count = kept;
+}
+
+/* The cosines of edges that became CSR. */
+static void put_cosines(work *w) {
+    hd_edges *edges = &w->result->edges;
+    edges->cos = get(w->arena, w->edge_count, 8);
+    for (uint32_t i = 0; i < edges->from_count; i++) {
+        for (uint32_t e = edges->offsets[i]; e < edges->offsets[i + 1]; e++) {
+            edges->cos[e] = score_of(&w->step->events.vectors[(size_t)i * DIMENSION], w->rows[edges->to[e]]);
+        }
+    }
+}
+
 static void close_work(work *w, bool is_final) {
     hd_step_result *result = w->result;
     bool is_event = w->step->frontier_label == HD_LABEL_EVENT;
@@ -578,6 +629,7 @@ static void close_work(work *w, bool is_final) {
         return;
     }
     if (w->step->kind == HD_STEP_NEXT && is_final) settle_next(w);
+    if (w->step->kind == HD_STEP_SIMILAR) settle_similar(w);
     if (w->step->kind == HD_STEP_FACTS && is_event) {
         put_columns(w->arena, &result->events, w->rows, w->step->events.ids, w->step->events.count);
     } else if (w->step->kind != HD_STEP_FACTS) {
@@ -585,6 +637,7 @@ static void close_work(work *w, bool is_final) {
     }
     if (w->step->kind != HD_STEP_FACTS || is_event) close_edges(w, from_count);
     if (w->step->kind != HD_STEP_SHARES) result->edges.via_offsets = result->edges.via = NULL;
+    if (w->step->kind == HD_STEP_SIMILAR) put_cosines(w);
     if (w->step->kind != HD_STEP_NEXT) result->edges.kinds = NULL;
 }
 
@@ -956,6 +1009,10 @@ static hd_step make_step(hd_step_kind kind) {
         step.folded_count = 2;
         break;
     }
+    case HD_STEP_SIMILAR:
+        step.events = pick_frontier(count);
+        step.similar_k = 1 + below(5);
+        break;
     }
     bool has_names = kind == HD_STEP_POSTINGS || kind == HD_STEP_CONNECTED || kind == HD_STEP_SHARES ||
                      (kind == HD_STEP_FACTS && step.frontier_label == HD_LABEL_ENTITY);
@@ -1100,6 +1157,7 @@ static lines *describe(const hd_step *step, const hd_step_result *result) {
                 print_event(&text, &result->events, edges->to[e], step->facets);
                 if (step->kind == HD_STEP_NEXT) hd_buf_printf(&text, " source %u", edges->kinds[e]);
                 if (step->kind == HD_STEP_SHARES) print_via(&text, result, e);
+                if (step->kind == HD_STEP_SIMILAR) hd_buf_printf(&text, " cos %.6f", edges->cos[e]);
             }
             add_line(l, &text);
         }
@@ -1141,7 +1199,7 @@ static void merged_results_are_those_of_one_place(void **state) {
         query q;
         open_query(&q, 1 + below(SHARDS_MAX), 10000);
         if (below(2)) co_fanout_set_faults(q.fanout, &(co_fanout_faults){.pick_next = pick_any});
-        for (uint32_t kind = HD_STEP_START; kind <= HD_STEP_CONNECTED; kind++) {
+        for (uint32_t kind = HD_STEP_START; kind <= HD_STEP_SIMILAR; kind++) {
             hd_step step = make_step((hd_step_kind)kind);
             hd_step_result result, wanted;
             co_step_outcome outcome;
@@ -1169,8 +1227,9 @@ static void budgets_are_shared_out_to_the_last_unit(void **state) {
         make_graph(1U << below(3));
         hd_arena_reset(made);
         /* RESOLVE costs nothing here */
-        hd_step step = make_step(round % 7 == 6 ? HD_STEP_CONNECTED : (hd_step_kind)(HD_STEP_START + round % 7));
-        hd_cap cap = step.kind == HD_STEP_MEASURE ? HD_CAP_MEASURED : HD_CAP_SCANNED;
+        hd_step step = make_step(round % 8 >= 6 ? (hd_step_kind)(HD_STEP_CONNECTED + round % 8 - 6)
+                                                : (hd_step_kind)(HD_STEP_START + round % 8));
+        hd_cap cap = step.kind == HD_STEP_MEASURE || step.kind == HD_STEP_SIMILAR ? HD_CAP_MEASURED : HD_CAP_SCANNED;
         hd_arena *arena = hd_arena_new(0);
         hd_step_result wanted;
         ask_oracle(arena, &step, &wanted);
@@ -1200,7 +1259,7 @@ static void budgets_are_shared_out_to_the_last_unit(void **state) {
                 assert_int_equal(outcome.cuts[0].cap, cap);
                 assert_true(outcome.cuts[0].partitions >= 1);
                 assert_true(q.budget.used[cap] == limit);
-                if (step.kind != HD_STEP_MEASURE) assert_part(got_lines, wanted_lines);
+                if (step.kind != HD_STEP_MEASURE && step.kind != HD_STEP_SIMILAR) assert_part(got_lines, wanted_lines);
                 cuts++;
             }
             free_lines(got_lines);
@@ -1389,7 +1448,7 @@ static void an_unknown_shard_is_not_waited_for(void **state) {
     assert_int_equal(co_fanout_new(q.arena, topology, wire, &q.org, &q.budget, hd_clock_monotonic_us() + 30000000, &q.fanout),
                      HD_OK);
     uint64_t before = hd_clock_monotonic_us();
-    for (uint32_t kind = HD_STEP_START; kind <= HD_STEP_CONNECTED; kind++) {
+    for (uint32_t kind = HD_STEP_START; kind <= HD_STEP_SIMILAR; kind++) {
         hd_step step = make_step((hd_step_kind)kind);
         co_step_outcome outcome;
         hd_step_result result = ask(&q, &step, &outcome);

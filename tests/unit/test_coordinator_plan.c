@@ -52,6 +52,16 @@ static const golden_plan golden_plans[] = {
      "6 sort late_ids\n"
      "7 limit\n"
      "8 return\n"},
+    {"START a = events(k: 5) MATCH (a)-[:SIMILAR {k: 3}]-(b)-[:NEXT]->(c), (c)-[s:SIMILAR]-(a) WHERE b.thread = 'x' "
+     "RETURN c, s.cos", true,
+     "1 start a\n"
+     "2 similar SIMILAR a>b rides facets=time,order,thread,previous\n"
+     "3 filter b.thread = 'x'\n"
+     "4 expand NEXT b>c forward\n"
+     "5 similar SIMILAR c=a distinct_from=0\n"
+     "6 sort top\n"
+     "7 limit\n"
+     "8 return\n"},
     {"START a = events(ids: ['x']) MATCH (a)-[n:NEXT*1..3]->(b) RETURN b, n.hops ORDER BY n.hops", true,
      "1 start a facets=time,order,thread,previous\n"
      "2 next_walk NEXT a>b forward rides\n"

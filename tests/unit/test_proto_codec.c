@@ -1,5 +1,6 @@
 /* The codec against itself and against damage: random messages come back as they were; every prefix and thousands of damaged copies
  * either fail as HD_WIRE or give structs that can be read from end to end. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -231,6 +232,12 @@ static hd_step make_step(hd_step_kind kind) {
         step.folded_count = 1 + below(5);
         step.folded = make_texts(step.folded_count, 0, false);
         break;
+    case HD_STEP_SIMILAR:
+        step.dimension = 1 + below(20);
+        step.similar_k = 1 + below(HD_SIMILAR_K_MAX);
+        step.facets = (below(64) & ANY_EVENT_FACETS) | (coin() ? HD_FACET_ID : 0);
+        step.events = make_events(count, HD_FACET_VECTOR, 0, step.dimension);
+        break;
     }
     return step;
 }
@@ -270,7 +277,7 @@ static hd_request make_step_request(void) {
     } else {
         step->step_count = 1 + below(3);
         step->steps = make(step->step_count, sizeof(*step->steps));
-        for (uint32_t i = 0; i < step->step_count; i++) step->steps[i] = make_step((hd_step_kind)(1 + below(HD_STEP_CONNECTED)));
+        for (uint32_t i = 0; i < step->step_count; i++) step->steps[i] = make_step((hd_step_kind)(1 + below(HD_STEP_SIMILAR)));
     }
     return request;
 }
@@ -358,6 +365,22 @@ static hd_step_result make_result(const hd_step_request *request, const hd_step 
         result.names = make_names(other, true, false);
         result.fold_of = make(other, 4);
         for (uint32_t i = 0; i < other; i++) result.fold_of[i] = below(step->folded_count);
+        break;
+    case HD_STEP_SIMILAR:
+        result.events = make_found(request, other, step->facets | HD_FACET_ID, HD_EVENT_EXISTS);
+        result.edges.from_count = from;
+        result.edges.offsets = make(from + 1, 4);
+        for (uint32_t i = 0; i < from; i++) {
+            result.edges.offsets[i + 1] = result.edges.offsets[i] + below(1 + HD_MIN(step->similar_k, other));
+        }
+        result.edges.to = make(1 + hd_edges_count(&result.edges), 4);
+        result.edges.cos = make(1 + hd_edges_count(&result.edges), 8);
+        for (uint32_t i = 0; i < hd_edges_count(&result.edges); i++) {
+            result.edges.to[i] = below(other);
+            result.edges.cos[i] = below(1000) / 1000.0;
+        }
+        if (hd_edges_count(&result.edges) == 0) result.edges.to = NULL;
+        if (hd_edges_count(&result.edges) == 0) result.edges.cos = NULL;
         break;
     }
     result.candidates = next_random();
@@ -1011,8 +1034,8 @@ static void check_locals(const hd_step_request *request, const hd_step_reply *re
     *events = whole;
     events->ids = NULL;
     hd_step_kind kind = request->steps[0].kind;
-    bool are_needed = kind == HD_STEP_START || kind == HD_STEP_NEXT || (request->steps[0].facets & HD_FACET_ID) ||
-                      (is_facts && request->steps[0].events.locals == NULL);
+    bool are_needed = kind == HD_STEP_START || kind == HD_STEP_NEXT || kind == HD_STEP_SIMILAR ||
+                      (request->steps[0].facets & HD_FACET_ID) || (is_facts && request->steps[0].events.locals == NULL);
     assert_int_equal(hd_codec_check_reply(request, reply), are_needed ? HD_WIRE : HD_OK);
     *events = whole;
 }
@@ -1063,6 +1086,17 @@ static void replies_that_do_not_fit_are_refused(void **state) {
         if (step->kind == HD_STEP_CONNECTED) check_connected(&request.step, &reply.step);
         if (step->kind == HD_STEP_MEASURE && edges > 0) {
             result->edges.is_answered = NULL;
+        } else if (step->kind == HD_STEP_SIMILAR && edges > 0) {
+            hd_step *asked = &request.step.steps[0];
+            uint32_t k = asked->similar_k, widest = 0;
+            for (uint32_t f = 0; f < result->edges.from_count; f++)
+                widest = HD_MAX(widest, result->edges.offsets[f + 1] - result->edges.offsets[f]);
+            asked->similar_k = widest - 1; /* more than were asked for */
+            assert_int_equal(hd_codec_check_reply(&request.step, &reply.step), HD_WIRE);
+            asked->similar_k = k;
+            result->edges.cos[below(edges)] = (double)NAN;
+            assert_int_equal(hd_codec_check_reply(&request.step, &reply.step), HD_WIRE);
+            result->edges.cos = NULL;
         } else if (edges > 0) {
             result->edges.to[below(edges)] = HD_MAX(result->events.count, result->names.count);
         } else if (step->kind == HD_STEP_RESOLVE) {

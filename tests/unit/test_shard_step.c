@@ -263,6 +263,44 @@ static void expect_measure(const model *m, const hd_step *step, lines *l) {
         }
 }
 
+/* One of all that an event was measured against; `rank` is its place among these. */
+typedef struct neighbour {
+    uint32_t from;
+    char id[16];
+    double cos;
+} neighbour;
+
+static int compare_neighbours(const void *left, const void *right) {
+    const neighbour *a = left, *b = right;
+    if (a->from != b->from) return a->from < b->from ? -1 : 1;
+    if (a->cos != b->cos) return a->cos > b->cos ? -1 : 1;
+    return strcmp(a->id, b->id);
+}
+
+/* The k best of each, with their places. */
+static void add_best(lines *l, neighbour *found, uint32_t count, uint32_t k) {
+    qsort(found, count, sizeof(*found), compare_neighbours);
+    for (uint32_t n = 0, rank = 0; n < count; n++) {
+        rank = n > 0 && found[n].from == found[n - 1].from ? rank + 1 : 0;
+        if (rank < k) add_line(l, "edge %u %02u %s %.6f", found[n].from, rank, found[n].id, found[n].cos);
+    }
+}
+
+static void expect_similar(const model *m, const hd_step *step, lines *l) {
+    neighbour *found = hd_alloc_zero((size_t)step->events.count * EVENTS, sizeof(*found));
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < step->events.count; i++)
+        for (uint32_t n = 0; n < EVENTS && (step->events.flags[i] & HD_EVENT_HAS_VECTOR); n++) {
+            const model_event *to = &m->events[n];
+            if (!to->is_live || !to->has_vector || hd_str_is_equal(str(to->id), step->events.ids[i])) continue;
+            neighbour *at = &found[count++];
+            *at = (neighbour){.from = i, .cos = hd_figure_cos(step->events.vectors + (size_t)i * DIMENSION, to->vector, DIMENSION)};
+            snprintf(at->id, sizeof(at->id), "%s", to->id);
+        }
+    add_best(l, found, count, step->similar_k);
+    hd_free(found);
+}
+
 static void expect(const model *m, const hd_step *step, lines *l) {
     switch (step->kind) {
     case HD_STEP_START: expect_start(m, step, l); break;
@@ -276,6 +314,7 @@ static void expect(const model *m, const hd_step *step, lines *l) {
     case HD_STEP_SHARES: expect_shares(m, step, l); break;
     case HD_STEP_NEXT: expect_next(m, step, l); break;
     case HD_STEP_MEASURE: expect_measure(m, step, l); break;
+    case HD_STEP_SIMILAR: expect_similar(m, step, l); break;
     case HD_STEP_RESOLVE: expect_resolve(m, step, l); break;
     case HD_STEP_CONNECTED: expect_connected(m, step, l); break;
     }
@@ -291,6 +330,8 @@ typedef struct candidate_edge {
 
 typedef struct gathered {
     lines l;
+    neighbour neighbours[20000];
+    uint32_t neighbour_count;
     candidate_edge nexts[1000];
     uint32_t next_count;
     model_event hit_events[1000];
@@ -368,6 +409,16 @@ static void gather_next(gathered *g, const hd_step_result *r) {
         }
 }
 
+static void gather_similar(gathered *g, const hd_step_result *r) {
+    for (uint32_t i = 0; i < r->edges.from_count; i++)
+        for (uint32_t e = r->edges.offsets[i]; e < r->edges.offsets[i + 1]; e++) {
+            assert_true(g->neighbour_count < HD_COUNT_OF(g->neighbours));
+            neighbour *at = &g->neighbours[g->neighbour_count++];
+            *at = (neighbour){.from = i, .cos = r->edges.cos[e]};
+            copy_text(at->id, sizeof(at->id), r->events.ids[r->edges.to[e]]);
+        }
+}
+
 static void gather_edges(gathered *g, const hd_step *step, const hd_step_result *r) {
     for (uint32_t i = 0; i < r->edges.from_count; i++)
         for (uint32_t e = r->edges.offsets[i]; e < r->edges.offsets[i + 1]; e++) {
@@ -417,6 +468,8 @@ static void gather(gathered *g, const hd_step *step, const hd_step_result *r) {
         gather_next(g, r);
     else if (step->kind == HD_STEP_CONNECTED)
         gather_connected(g, r);
+    else if (step->kind == HD_STEP_SIMILAR)
+        gather_similar(g, r);
     else if (step->kind == HD_STEP_FACTS && !is_of_names)
         gather_event_facts(g, r);
     else if (step->kind != HD_STEP_RESOLVE)
@@ -455,6 +508,7 @@ static void merge(gathered *g, const hd_step *step) {
     for (uint32_t i = 0; step->kind == HD_STEP_CONNECTED && i < HD_MIN(step->names.count, g->done); i++)
         for (int n = 0; n < ENTITIES; n++)
             if (g->common[i][n] > 0) add_line(&g->l, "edge %u %s in %lu", i, ENTITY_NAMES[n], g->common[i][n]);
+    if (step->kind == HD_STEP_SIMILAR) add_best(&g->l, g->neighbours, g->neighbour_count, step->similar_k);
     if (step->kind == HD_STEP_RESOLVE)
         for (int n = 0; n < (is_tag ? TAGS : ENTITIES); n++)
             if (g->counts[n]) add_line(&g->l, "count %s %lu", name_text(is_tag, n), g->counts[n]);
@@ -533,14 +587,15 @@ static void check_caps(const setting *s, const hd_step *step, lines *expected, u
             gathered *g = gathered_new(), *whole = gathered_new();
             run_pieces(&capped, step, 0, g);
             /* Rows of dead versions stand in the vector index: where only such are left, nothing is. */
-            bool may_be_whole = which == 1 && step->kind == HD_STEP_START;
+            bool may_be_whole = which == 1 && (step->kind == HD_STEP_START || step->kind == HD_STEP_SIMILAR);
             if (g->is_cut != (cap < need) && !(may_be_whole && !g->is_cut))
                 fail_msg("%s: cap %lu of %lu: cut %d", s->what, cap, need, g->is_cut);
             /* Nothing is left of a cap that ended a step, but where the next list did not fit in what was left. */
             bool is_of_lists = which == 0 && (step->kind == HD_STEP_FACTS || step->kind == HD_STEP_NEXT);
             if (g->is_cut && (which == 0 ? g->scanned : g->measured) != cap && !is_of_lists)
                 fail_msg("%s: cut with %lu and %lu used of %lu", s->what, g->scanned, g->measured, cap);
-            if (!g->is_cut || (step->kind != HD_STEP_START && step->kind != HD_STEP_NEXT)) merge(g, step);
+            bool is_best_of_all = step->kind == HD_STEP_START || step->kind == HD_STEP_NEXT || step->kind == HD_STEP_SIMILAR;
+            if (!g->is_cut || !is_best_of_all) merge(g, step);
             if (!g->is_cut) check_same(&g->l, expected, s->what);
             /* The counts of RESOLVE are those of the partitions that were reached. */
             else if (step->kind != HD_STEP_RESOLVE)
