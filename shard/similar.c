@@ -1,6 +1,6 @@
-/* SIMILAR: of every event of the frontier the k events closest to it by cosine, the event itself left out. Its vector comes with the step, or
- * (behind another step of a chain) is looked up among the partitions of the request. An event without a vector has no neighbours and is
- * nobody's.
+/* SIMILAR: of every event of the frontier the k events closest to it by cosine, the event itself left out. Its vector comes with the
+ * step, or (behind another step of a chain) is looked up among the partitions of the request. An event without a vector has no
+ * neighbours and is nobody's.
  *
  * Each partition is searched for one frontier event after the other, and what it finds is merged into the best of the partitions before.
  * Token: {frontier index, rows of the vector index that were searched for it}. */
@@ -89,8 +89,8 @@ static void offer(similar_from *from, uint32_t k, neighbour found) {
     from->best[at] = found;
 }
 
-/* Searches the rows from `begin` on for one frontier event; false: a cap or the deadline stopped it, and those before *rows_done_out are
- * done. */
+/* Searches the rows from `begin` on for one frontier event; false: a cap or the deadline stopped it, and those before
+ * *rows_done_out are done. */
 static bool search_one(sh_run *run, sh_work *work, uint32_t part, uint32_t i, uint32_t begin, uint32_t *rows_done_out) {
     similar_state *state = work->state;
     const sh_view *view = &run->parts[part].view;
@@ -106,6 +106,7 @@ static bool search_one(sh_run *run, sh_work *work, uint32_t part, uint32_t i, ui
                         .compare_ties = compare_ids,
                         .should_stop = should_stop,
                         .self = &self,
+                        .crew = run->check->crew,
                         .measured_max = run->request->measured_max - run->measured};
     sh_search_result result = {.hits = state->hits};
     sh_vector_index_search(sh_view_vectors(view), &search, &result);

@@ -1,5 +1,5 @@
-/* What EXPAND, SHARES and the walks of variable length have in common: from the rows of a batch to the nodes they stand on, under the
- * frontier cap; then from each row along its node's edges to new rows. */
+/* What EXPAND, SHARES, SIMILAR and the walks of variable length have in common: from the rows of a batch to the nodes they stand on,
+ * under the frontier cap; then from each row along its node's edges to new rows. */
 #ifndef CO_RUN_EXPAND_H
 #define CO_RUN_EXPAND_H
 

@@ -1,5 +1,5 @@
-/* SIMILAR: to the k events closest by vector (asked of the shards), then those of them under a least cosine left out. With both ends bound it
- * keeps the rows whose second end is among the closest of the first. */
+/* SIMILAR: to the k events closest by vector (asked of the shards), then those of them under a least cosine left out. With both ends
+ * bound it keeps the rows whose second end is among the closest of the first. */
 #include "coordinator/run/expand.h"
 
 typedef struct similar_state {

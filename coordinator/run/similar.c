@@ -20,8 +20,8 @@ hd_status co_similar_take(co_run *run, co_adjacency *edges, co_fetched *fetched)
     return HD_OK;
 }
 
-/* Asks the owners for the vectors of the frontier and keeps the events that have one. The others are settled: without a vector there are no
- * neighbours; where the owner did not answer, nobody knows. */
+/* Asks the owners for the vectors of the frontier and keeps the events that have one. The others are settled: without a vector there
+ * are no neighbours; where the owner did not answer, nobody knows. */
 static hd_status fetch_vectors(co_run *run, const co_plan_step *plan_step, co_adjacency *edges, const co_fetched *wanted,
                                co_fetched *known, hd_event_batch *batch) {
     uint32_t dimension = run->input->org->dimension;

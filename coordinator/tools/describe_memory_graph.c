@@ -36,6 +36,7 @@ static const char language_page[] =
     "  (event)-[:MEMBER_OF {kind: 'contains'}]->(tag)    kind: contains or refers\n"
     "  (event)-[s:SHARES {min: 1, min_w: 0}]-(event)     common entities; s.count, s.weight, s.via; no arrow\n"
     "  (event)-[n:NEXT {source: 'thread'}]->(event)      what follows; source: thread or explicit; n.hops; *1..3 walks on\n"
+    "  (a)-[s:SIMILAR {k: 10, min: -1}]-(b)     the k events whose texts are closest to that of a (at most 50); s.cos; no arrow\n"
     "  (a)-[f:FAR {max: 0.5}]-(b)               keeps pairs whose texts are unlike (cosine below max); a and b are bound before\n"
     "\n"
     "WHERE and RETURN: = <> < <= > >= IN CONTAINS, IS NULL, NOT AND OR, cos(a, b). CONTAINS works on Entity.name and Tag.name.\n"
