@@ -388,10 +388,10 @@ static hd_status find_relation(co_parser *parser, co_tree_rel *rel) {
         return co_fault(parser->faults, CO_BLOCKED_GRAMMAR, rel->relation_name.offset, &advice,
                         "the relation " HD_STR_FMT " is not available yet in this version", HD_STR_ARG(name));
     }
-    HD_TRY(co_advise(
-        parser->faults, name, "allowed_relations", co_words_relations_running,
-        HD_STR("SHARES, SIMILAR, FAR and NEXT join events, PARTICIPATED_IN an Entity and an Event, MEMBER_OF an Event and a Tag."),
-        &advice));
+    HD_TRY(co_advise(parser->faults, name, "allowed_relations", co_words_relations_running,
+                     HD_STR("SHARES, SIMILAR, FAR and NEXT join events, PARTICIPATED_IN an Entity and an Event, MEMBER_OF an Event "
+                            "and a Tag, CONNECTED two Entities."),
+                     &advice));
     const char *near = co_nearest(name, co_words_relations);
     if (near && !co_relation_rule_of(hd_relation_parse(hd_str_of(near)))->is_running) {
         HD_TRY(hd_arena_printf(parser->faults->arena, &advice.hint, "%s is not available yet in this version; use one that is.",
